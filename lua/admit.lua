@@ -3,8 +3,11 @@
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
 --       6 reconciled (hash node -> server run ID that it has reconciled)  7 watermark (hash)
+--       8 returned (sorted set: order -> ms of its return)
 -- ARGV  1 group  2 voucher  3 node  4 server run ID  5 minimum version of the sale
 --       6 buyers who ask again: their shard was sold out, and was counted so
+--       7 until when the proposed order IDs may be admitted (ms): a later call is a retry, and what was admitted and
+--         returned meanwhile may have been forgotten
 --       then the buyers, then the proposed order ID of each; without buyers, the script only says what it would answer
 --
 -- Returns one result per buyer:
@@ -13,6 +16,7 @@
 --   "ID" or "ID/N"  the order ID that the buyer already holds, at place N (none for the first): the proposed
 --            one if an earlier call admitted it, else the last one within the limit of the sale
 --   2        the entry could not be added; no stock is taken for this buyer and the following ones
+--   3        the proposed ID is not admitted any more: its order was returned, or the call came too late
 -- or one pair for the whole batch: {"paused"|"ended"|"not_ready", ""} or {"not_started", begin};
 -- {"not_reconciled", ""}: this server lost its data, and the node must reconcile it before it admits;
 -- {"damaged", "sale"|"stock"|"buyers"|"orders"|"watermark"}: that key is inconsistent with the others and must be
@@ -24,7 +28,7 @@
 -- write, and the entry is added before its buyer and its stock are recorded. Without flags in the first line, a
 -- server that is out of memory rejects the whole script. IDs stay strings: as numbers they would lose their low bits.
 
-local first_buyer = 7
+local first_buyer = 8
 local buyers_asking = (#ARGV - first_buyer + 1) / 2
 
 if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
@@ -147,6 +151,17 @@ local function place_for(first, order)
   return free, answer
 end
 
+-- An order ID is admitted once: after a return, an earlier call or a retry of it must not take the piece again. A key of
+-- another type holds no returns; give_back.lua replaces it.
+local is_late = now > integer(ARGV[7])
+local returned = {}
+if not is_late and stock > 0 and redis.call('EXISTS', KEYS[8]) == 1 then
+  local at = redis.pcall('ZMSCORE', KEYS[8], unpack(ARGV, first_buyer + buyers_asking))
+  for i = 1, at.err and 0 or #at do
+    returned[i] = at[i]
+  end
+end
+
 local answers, booked = {}, {}
 local admitted, duplicate, sold_out, last_added = 0, 0, 0, nil
 for i = 1, buyers_asking do
@@ -159,6 +174,8 @@ for i = 1, buyers_asking do
   elseif admitted >= stock then
     answers[i] = 1
     sold_out = sold_out + 1
+  elseif is_late or returned[i] then
+    answers[i] = 3
   else
     local why = admitted == 0 and obstacle(order, user)
     if why then

@@ -6,11 +6,12 @@
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 "accept" to accept both streams as complete, after their orders were searched for, else ""
 --       2 entries added to the orders as of the previous check, none of which may be missing, or 0
---       then for each sale its creation time in SQL
+--       then two for each sale: its creation time in SQL, and its fields in SQL: VERSION:STATE:BEGIN:END:LIMIT
 --
 -- Returns {losses of the streams ("orders", "dead" or "watermark") and keys repaired here ("KEY TYPE" for a key of another
 -- type, "KEY" for a tally or watermark that was lost or rolled back)..., indexes from 1 of the sales in KEYS that are
--- inconsistent..., entries ever added to the orders, indexes of the sales whose cut (cut.lua) takes too long...}.
+-- inconsistent..., entries ever added to the orders, indexes of the sales whose cut (cut.lua) takes too long..., indexes of
+-- the sales whose fields differ from those that the same version has in SQL...}.
 
 local lost = {}
 for i, wanted in ipairs({'stream', 'stream', 'hash'}) do
@@ -29,7 +30,7 @@ for i, name in ipairs({'orders', 'dead'}) do
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local damaged, tallies, cuts, set_back = {}, {}, {}, false
+local damaged, tallies, cuts, changed, set_back = {}, {}, {}, {}, false
 local known_last = redis.call('HGET', KEYS[3], 'last_orders')
 for i = 4, #KEYS, 4 do
   local other = set_aside(KEYS[i + 3], 'hash')
@@ -37,7 +38,8 @@ for i = 4, #KEYS, 4 do
     tallies[#tallies + 1] = KEYS[i + 3] .. ' ' .. other
   end
   local disagrees, sale = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
-  local is_other = sale[9] ~= ARGV[3 + (i - 4) / 4]
+  local is_other = sale[9] ~= ARGV[3 + (i - 4) / 2]
+  local wanted = ARGV[4 + (i - 4) / 2]
   if not is_other and is_oversold(disagrees, KEYS[i], KEYS[i + 2]) then
     -- It stays closed; nothing that was lost is known to be there again.
   elseif disagrees or is_other then
@@ -50,6 +52,13 @@ for i = 4, #KEYS, 4 do
     end
     if raise_tally(KEYS[i + 3], KEYS[i + 2]) and not other then
       tallies[#tallies + 1] = KEYS[i + 3]
+    end
+    local found = tostring(sale[5])
+    for place = 1, 4 do
+      found = found .. ':' .. tostring(sale[place])
+    end
+    if sale[5] == string.match(wanted, '^%d+') and found ~= wanted then
+      changed[#changed + 1] = (i - 4) / 4 + 1
     end
     set_back = set_back or knows_less(known_last, sale[10], last_ids.orders)
   end
@@ -72,4 +81,4 @@ end
 for _, tally in ipairs(tallies) do
   lost[#lost + 1] = tally
 end
-return {lost, damaged, counts.orders, cuts}
+return {lost, damaged, counts.orders, cuts, changed}

@@ -2,13 +2,15 @@
 -- Frees the places of closed orders and returns their stock, once per order: only while the buyer still holds
 -- that order.
 --
--- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
--- ARGV  a pair for each order: the buyer's place, order ID
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 returned (sorted set: order -> ms)
+-- ARGV  1 how long the orders are remembered (ms): none of them is admitted again meanwhile (admit.lua)
+--       then a pair for each order: the buyer's place, order ID
 --
 -- Returns the number of orders whose stock was returned by this call.
 
+remember_returned(KEYS[4], ARGV, 3, 2, ARGV[1])
 local given = 0
-for i = 1, #ARGV, 2 do
+for i = 2, #ARGV, 2 do
   -- A key of another type holds no buyer.
   if redis.pcall('HGET', KEYS[3], ARGV[i]) == ARGV[i + 1] then
     redis.call('HDEL', KEYS[3], ARGV[i])

@@ -143,6 +143,21 @@ local function raise_seq(sale_key, buyers_key)
   redis.call('HINCRBY', buyers_key, 'seq', 1)
 end
 
+-- Remembers orders that must not be admitted again: every `step`th value of `orders`, beginning with the `from`th.
+local function remember_returned(key, orders, from, step, keep)
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'zset' and found ~= 'none' then
+    redis.call('RENAME', key, key .. ':replaced')
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  for i = from, #orders, step do
+    redis.call('ZADD', key, now, orders[i])
+  end
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', now - keep)
+  redis.call('PEXPIRE', key, keep)
+end
+
 -- Renames a key of another type to a name that nothing reads; returns its type, or nil.
 local function set_aside(key, wanted)
   local found = redis.call('TYPE', key).ok

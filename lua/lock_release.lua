@@ -6,7 +6,15 @@
 --
 -- Returns 1 if released, 2 if an earlier call released it, 0 if the owner does not hold it.
 
-local waiting = redis.call('EXISTS', KEYS[3]) == 1
+-- The index of held locks and the lists of waiters are informational: a key of another type must not stop a lock.
+local function note(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err and not string.find(reply.err, '^WRONGTYPE') then
+    redis.call(...)
+  end
+end
+
+local waiting = redis.call('TYPE', KEYS[3]).ok == 'zset'
 if waiting then
   redis.call('ZREM', KEYS[3], ARGV[1])
 end
@@ -24,7 +32,7 @@ if depth > 1 then
   return 1
 end
 redis.call('DEL', KEYS[1])
-redis.call('ZREM', KEYS[2], ARGV[3])
+note('ZREM', KEYS[2], ARGV[3])
 if waiting then
   local time = redis.call('TIME')
   redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', time[1] * 1000 + math.floor(time[2] / 1000))

@@ -6,6 +6,14 @@
 --
 -- Returns for each lock 1 if its owner holds it and it was renewed, else 0.
 
+-- The index of held locks and the lists of waiters are informational: a key of another type must not stop a lock.
+local function note(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err and not string.find(reply.err, '^WRONGTYPE') then
+    redis.call(...)
+  end
+end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local lease = tonumber(ARGV[1])
@@ -15,12 +23,12 @@ for i = 2, #KEYS do
   -- WRONGTYPE if another program holds the lock, as a string.
   if redis.pcall('HEXISTS', KEYS[i], owner) == 1 then
     redis.call('PEXPIRE', KEYS[i], lease)
-    redis.call('ZADD', KEYS[1], now + lease, name)
+    note('ZADD', KEYS[1], now + lease, name)
     renewed[i - 1] = 1
   else
     renewed[i - 1] = 0
   end
 end
 -- Locks whose holders died: their leases ended over a minute ago.
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 60000)
+note('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 60000)
 return renewed

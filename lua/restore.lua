@@ -2,12 +2,12 @@
 -- Restores buyers that Redis has lost: each takes stock again, once.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 dead (stream)
---       6 watermark (hash)  7 tally (hash)
+--       6 watermark (hash)  7 tally (hash)  8 returned (sorted set: order -> ms)
 -- ARGV  1 voucher
 --       2 "book" to restore the buyer; "claim" for a live order in SQL, which takes the place of any other order;
 --         "enqueue" to add the entry as well; "refuse" to make it a dead letter, whatever the state of the sale
 --       3 token of the reconciling process (reconcile_begin.lua), "" for a consistent sale
---       4 lease renewal (ms)  then three for each buyer: user, place, order ID
+--       4 lease renewal (ms)  5 how long refused orders are remembered (ms)  then three for each buyer: user, place, order ID
 --
 -- Returns {restored, rejected order IDs, restored order IDs that were promised}: rejected are buyers who hold another
 -- order now, and those for whom no stock is left. A buyer who already has the same order counts as neither.
@@ -59,7 +59,7 @@ local function body(user, place, order, prefix)
   return unpack(fields)
 end
 
-for i = 5, #ARGV, 3 do
+for i = 6, #ARGV, 3 do
   local user, place, order = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local place_field = place == '1' and user or (user .. '/' .. place)
   local held = not refuse and redis.call('HGET', KEYS[3], place_field)
@@ -96,6 +96,7 @@ end
 if #refused > 0 then
   -- The stream may hold entries of these orders, which must not be written.
   verify_until_now(KEYS[6], '0-0')
+  remember_returned(KEYS[8], refused, 1, 1, ARGV[5])
 end
 if not refuse and token == '' and restored > 0 then
   redis.call('DECRBY', KEYS[2], restored)

@@ -7,10 +7,11 @@
 --       11 server run ID
 --       12 the voucher of which it is a shard, and how many it has: "7/3"; else ""
 --
--- Returns "taken" if the version was applied, "known" if Redis had it or a newer one; "cutting" if Redis had it and its stock
--- is being removed (cut.lua), "expired" if that takes too long: a newer version puts the pieces back; "damaged" if the keys
--- of the sale are inconsistent or missing: it must be reconciled with its buyers; "other" if Redis holds another sale with
--- that ID: it is closed.
+-- Returns "taken" if the version was applied, "known" if Redis had it or a newer one; "mended FIELD=VALUE..." if Redis had it
+-- with other values of these fields, as another program wrote them, and has those of SQL now; "cutting" if Redis had it and
+-- its stock is being removed (cut.lua), "expired" if that takes too long: a newer version puts the pieces back; "damaged" if
+-- the keys of the sale are inconsistent or missing: it must be reconciled with its buyers; "other" if Redis holds another
+-- sale with that ID: it is closed.
 --
 -- The stock changes by the difference between the old and the new `initial`, so that pieces sold in the meantime stay
 -- sold.
@@ -25,6 +26,19 @@ local function highest_voucher()
   if (integer(redis.call('HGET', KEYS[4], 'voucher')) or 0) < integer(ARGV[9]) then
     redis.call('HSET', KEYS[4], 'voucher', ARGV[9])
   end
+end
+
+-- Sets the fields that only a new version changes to those of SQL; returns what they were.
+local function mend_fields()
+  local mended = {}
+  for name, wanted in pairs({begin = ARGV[3], ['end'] = ARGV[4], state = ARGV[5], limit = ARGV[7]}) do
+    local found = redis.call('HGET', KEYS[1], name)
+    if found ~= wanted then
+      mended[#mended + 1] = name .. '=' .. tostring(found or '')
+      redis.call('HSET', KEYS[1], name, wanted)
+    end
+  end
+  return mended
 end
 
 if ARGV[10] == 'new' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
@@ -45,7 +59,12 @@ if known[3] ~= ARGV[8] then
 end
 if integer(sale[5]) >= integer(ARGV[1]) then
   if known[1] ~= ARGV[1] then
-    return 'known'
+    local mended = sale[5] == ARGV[1] and not known[1] and mend_fields() or {}
+    if #mended == 0 then
+      return 'known'
+    end
+    raise_seq(KEYS[1], KEYS[3])
+    return 'mended ' .. table.concat(mended, ' ')
   end
   -- Stock returned now could be sold before SQL removes it: SQL does so at this version, however late.
   local time = redis.call('TIME')

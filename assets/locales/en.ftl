@@ -247,6 +247,7 @@ activity-who = OPERATOR
 
 admission-no-answer = no reply in time ({ $reason }); send the request again: if the buyer was admitted, the reply contains the order ID
 admission-stopping = the engine is stopping; send the request again once it runs
+admission-too-late = no order: the attempt was too late, or its order was closed as unpaid before the reply came; buy again
 admission-unconfirmed = only { $held } of { $replicas } replicas have the order so far
 
 ## alarms
@@ -272,18 +273,27 @@ alarms-consumer =
                 [dead] is dead
                 [unknown] is idle; its node is unknown
                *[silent] is idle but its node is alive
-            }.  Press { KEY("pending") } to open, { KEY("plan-recovery") } to recover: { $count ->
+            }.  Press { KEY("pending") } to open, { KEY("plan-recovery") } to recover{ $risk ->
+                [none] ; no order is at risk. To acknowledge
+               *[unknown] {""}
+            }: { $count ->
                 [one] { $count } entry
                *[other] { $count } entries
             }.
-        [presenter] { $count ->
-                [one] order
-               *[other] orders
-            } held by { $state ->
-                [dead] a dead node
-                [unknown] an unknown node
-               *[silent] an idle consumer
-            }; { KEY("plan-recovery") } to recover.
+        [presenter] { $risk ->
+                [none] { $count ->
+                    [one] entry
+                   *[other] entries
+                } to acknowledge; no order is at risk; { KEY("plan-recovery") } to recover.
+               *[unknown] { $count ->
+                    [one] order
+                   *[other] orders
+                } held by { $state ->
+                    [dead] a dead node
+                    [unknown] an unknown node
+                   *[silent] an idle consumer
+                }; { KEY("plan-recovery") } to recover.
+            }
        *[status] { $consumer } { $state ->
                 [dead] is dead and holds
                 [unknown] belongs to no known node and holds
@@ -294,6 +304,10 @@ alarms-consumer =
             }{ $state ->
                 [silent] {" "}and has read none for { $idle }
                *[other] {""}
+            }{ $risk ->
+                [none] {" "}to acknowledge; no order is at risk
+                [some] , of which at most { $orders } lack their order in SQL
+               *[unknown] {""}
             }; recover: 'seckill pending apply'
     }
 alarms-damaged =
@@ -371,9 +385,9 @@ alarms-foreign-key =
     }
 alarms-job-failed =
     { $reader ->
-        [overview] ago the last run of { $job } failed.  Press { KEY("jobs") } for the reason, { KEY("run-job") } to run it again.
+        [overview] ago the last run of { $job } failed.  Press { KEY("jobs") } for the reason, { KEY("run-job") } to run it again: { $why }
         [presenter] A job failed; press { KEY("present") } then { KEY("jobs") } for the reason.
-       *[status] the last run of job { $job } failed { $ago } ago; see 'seckill jobs list', run it again: 'seckill jobs run { $job }'
+       *[status] the last run of job { $job } failed { $ago } ago: { $why }; run it again: 'seckill jobs run { $job }'
     }
 alarms-lag-high =
     { $reader ->
@@ -435,6 +449,12 @@ alarms-server-lost =
             } unknown. Retrying: { $reason }.
         [presenter] A Redis server is unreachable: some figures are unknown.
        *[status] { $error }
+    }
+alarms-unwitnessed =
+    { $reader ->
+        [overview] { $what }.  Press { KEY("ledger") } for the audit.
+        [presenter] Redis restarted while no node lived; admissions may be missing.
+       *[status] { $what }; compare the buyers' order IDs with 'seckill orders show'
     }
 alarms-sql-away =
     { $reader ->
@@ -1607,6 +1627,10 @@ cli-repaired-partitions = { $faults ->
     [one] 1 partition fault
    *[other] { $faults } partition faults
 } repaired; 'seckill activity' shows how.
+cli-repaired-stocks = { $sales ->
+    [one] The SQL stock of 1 sale was
+   *[other] The SQL stocks of { $sales } sales were
+} derived from the live orders.
 cli-replayed = replayed
 cli-requests = requests
 cli-runtime = cannot start the runtime ({ $error }); check the resource limits of this user
@@ -2491,7 +2515,8 @@ event-orders = { $orders ->
     [one] 1 order
    *[other] { $orders } orders
 }
-event-run-failed = last run failed
+event-sale-mended = fields of the sale in Redis did not match SQL and were set back; they were { $fields }
+event-run-failed = last run failed: { $why }
 event-silent-holds = idle, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -2746,7 +2771,15 @@ job-closed = closed { $orders ->
     [one] 1 piece
    *[other] { $given_back } pieces
 } to stock
+job-closed-partly = closed { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+}, returned { $given_back ->
+    [one] 1 piece
+   *[other] { $given_back } pieces
+} to stock; left out: { $sales }; see 'seckill audit'
 job-known = job '{ $job }' was not run: a run for this time or a later one exists; see 'seckill jobs history { $job }'
+job-left-out = sale #{ $sale } ({ $why })
 job-lock-lost = cancelled: its lock was lost
 job-node-lost = the node died or was unresponsive for too long
 job-node-stops = cancelled: its node is stopping
@@ -3155,6 +3188,8 @@ ledger-cure-enqueue = re-add lost orders to the stream
 ledger-cure-give-back = return the stock of orders closed in SQL to Redis
 ledger-cure-reconcile = reconcile with SQL, stream and dead letters
 ledger-cure-remove = remove the archived sale from Redis
+ledger-cure-update = set the fields of the sale in Redis to those of SQL
+ledger-cure-sql-stock = derive the stock in SQL from the live orders
 ledger-cure-replace = rename the keys of the sale in Redis, load the sale from SQL; the stream entries of both sales become its orders
 ledger-differences = differences
 ledger-differences-of-sale = { $count ->
@@ -3169,10 +3204,11 @@ ledger-finding-behind = { $changes ->
     [one] Redis lacks the last change of the sale
    *[other] Redis lacks the last { $changes } changes of the sale
 }
+ledger-finding-fields = fields of the sale in Redis differ from SQL: { $fields }; a running node sets them back
 ledger-finding-damaged = the sale's key '{ $key }' in Redis was lost, replaced or rolled back; the sale admits no buyers until it is reconciled
 ledger-finding-doubled = { $buyers ->
-    [one] 1 buyer has more than one live order
-   *[other] { $buyers } buyers have more than one live order
+    [one] 1 buyer has more live orders than the sale allows
+   *[other] { $buyers } buyers have more live orders than the sale allows
 }
 ledger-finding-initial = the initial stock is { $redis } in Redis and { $sql } in SQL
 ledger-finding-kept = { $orders ->
@@ -3221,6 +3257,11 @@ ledger-no-differences-so = no differences, so there is nothing to repair
 ledger-no-sales-yet-nothing = No sales yet, nothing to audit.
 ledger-none-every-order-verified = none: every order verified by its ID
 ledger-not-delivered-pending-dead-closed = { $undelivered } not delivered, { $pending } pending, { $dead } dead, { $closed } closed
+ledger-outdated = Unknown until both servers answer. { $found ->
+        [0] The last audit, { $age } ago, passed.
+        [one] The last audit, { $age } ago, found 1 difference.
+       *[other] The last audit, { $age } ago, found { $found } differences.
+    }
 ledger-partition = Partition { $number }: { $fault }
 ledger-press-for-dead-letters-then = press { KEY("letters") } for the dead letters, then { KEY("replay-letters") } to replay them or { KEY("compensate") } to return their stock
 ledger-repair-of-sales = { $sales ->
@@ -3409,6 +3450,13 @@ loss-unknown = { $count ->
     [one] 1 buyer
    *[other] { $count } buyers
 } possibly missing (counted only by the stock in Redis)
+loss-unwitnessed = Redis restarted or failed over while no node lived: { $seconds ->
+    [0] admissions may be missing; how many is unknown
+   *[other] up to { $seconds } s of admissions may be missing
+}; { $newest ->
+    [none] Redis has no admission
+   *[other] its newest admission is of { $newest }
+}
 loss-was-a = { $key } (was a { $held })
 
 ## metrics
@@ -3860,7 +3908,11 @@ reply-repaired = { $buyers ->
 } re-added to the stream, { $pieces ->
     [one] 1 piece
    *[other] { $pieces } pieces
-} returned to stock
+} returned to stock{ $stocks ->
+    [0] {""}
+    [one] , 1 SQL stock derived from the live orders
+   *[other] , { $stocks } SQL stocks derived from the live orders
+}
 reply-replayed = { $overtaken ->
     [true] nothing left to apply to the { $seen ->
         [one] 1 entry
@@ -4084,6 +4136,7 @@ store-reason-contention = concurrent transactions keep changing the same rows
 store-reason-damaged = the database has the invalid value { $value } in the column { $column }
 store-reason-denied = it rejects the user, the password or the request: { $message }; check --database and GRANT
 store-reason-disk-full = the disk is full; free disk space
+store-reason-disk-full-log = the disk is full; free at least { $needed } MiB: the write-ahead log of the database is then checkpointed, which releases { $log } MiB
 store-reason-drill = fault injection
 store-reason-file-failed = the database file cannot be read or written: { $message }
 store-reason-file-is-read-only = the database file is read-only; make it and its directory writable

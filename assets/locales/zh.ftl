@@ -310,6 +310,7 @@ activity-who = 操作员
 
 admission-no-answer = 未能及时收到应答（{ $reason }）；请重新发送请求，已准入的买家会得到订单号
 admission-stopping = 引擎正在停止；请在其恢复运行后重新发送请求
+admission-too-late = 未下单：请求已超时，或订单在应答前因未支付被关闭，请重新抢购
 admission-unconfirmed = { $replicas } 个副本中目前只有 { $held } 个已保存该订单
 
 ## alarms
@@ -335,11 +336,17 @@ alarms-consumer =
                 [dead] 已失联
                 [unknown] 不属于已知节点，且无活动
                *[silent] 的节点在线，但不再读取消息
-            }。按 { KEY("pending") } 查看其消息，按 { KEY("plan-recovery") } 恢复。持有 { $count } 条。
-        [presenter] { $state ->
-                [dead] 笔订单由失联节点持有
-                [unknown] 笔订单的持有者不是已知节点
-               *[silent] 笔订单由停滞的消费者持有
+            }。按 { KEY("pending") } 查看其消息，按 { KEY("plan-recovery") } 恢复。{ $risk ->
+                [none] 没有订单面临丢失，只待确认：
+               *[unknown] 持有{" "}
+            }{ $count } 条。
+        [presenter] { $risk ->
+                [none] 条消息只待确认，没有订单面临丢失
+               *[unknown] { $state ->
+                    [dead] 笔订单由失联节点持有
+                    [unknown] 笔订单的持有者不是已知节点
+                   *[silent] 笔订单由停滞的消费者持有
+                }
             }，按 { KEY("plan-recovery") } 恢复。
        *[status] { $consumer } { $state ->
                 [dead] 已失联，
@@ -348,6 +355,10 @@ alarms-consumer =
             }持有 { $count } 条消息{ $state ->
                 [silent] ，已 { $idle }未读取
                *[other] {""}
+            }{ $risk ->
+                [none] ，只待确认，没有订单面临丢失
+                [some] ，其中最多 { $orders } 条的订单尚未落库
+               *[unknown] {""}
             }；恢复：'seckill pending apply'
     }
 alarms-damaged =
@@ -415,9 +426,9 @@ alarms-foreign-key =
     }
 alarms-job-failed =
     { $reader ->
-        [overview] 前，任务 { $job } 上次运行失败。按 { KEY("jobs") } 查看原因，按 { KEY("run-job") } 重新运行。
+        [overview] 前，任务 { $job } 上次运行失败。按 { KEY("jobs") } 查看原因，按 { KEY("run-job") } 重新运行：{ $why }
         [presenter] 有定时任务失败，按 { KEY("present") } 再按 { KEY("jobs") } 查看原因。
-       *[status] 任务 { $job } 上次运行失败（{ $ago }前）；详见 'seckill jobs list'，重新运行：'seckill jobs run { $job }'
+       *[status] 任务 { $job } 上次运行失败（{ $ago }前）：{ $why }；重新运行：'seckill jobs run { $job }'
     }
 alarms-lag-high =
     { $reader ->
@@ -467,6 +478,12 @@ alarms-server-lost =
         [overview] 未取得 Redis { $address } 的数据，{ $count } 个分区（{ $numbers }）的状态未知，正在重试：{ $reason }。
         [presenter] 一台 Redis 服务器不可达，部分数据未知。
        *[status] { $error }
+    }
+alarms-unwitnessed =
+    { $reader ->
+        [overview] { $what }。按 { KEY("ledger") } 查看对账。
+        [presenter] 没有节点在线时 Redis 重启过，可能丢失部分准入。
+       *[status] { $what }；请用 'seckill orders show' 核对买家手中的订单号
     }
 alarms-sql-away =
     { $reader ->
@@ -1416,6 +1433,7 @@ cli-repair-stranded = 需要人工处理：{ $finding }；'seckill dead list' �
 cli-repair-the-partition = 修复该分区
 cli-repaired = 已修复：补回买家 { $put_back } 位，重新入队订单 { $enqueued } 笔，退还库存 { $given_back } 件。
 cli-repaired-partitions = 已修复分区故障 { $faults } 处，详见 'seckill activity'。
+cli-repaired-stocks = 已按有效订单重算 { $sales } 场的 SQL 库存。
 cli-replayed = 已恢复
 cli-requests = 请求
 cli-runtime = 无法启动运行时（{ $error }），请检查当前用户的资源限制
@@ -2175,7 +2193,8 @@ event-no-group = 不存在
 event-no-heartbeat = 已 { $seconds } 秒无心跳，其消息由在线节点接管
 event-omitted = 一分钟内省略 { $lines } 条，详见日志文件
 event-orders = { $orders } 笔订单
-event-run-failed = 上次运行失败
+event-sale-mended = Redis 中该场的字段与 SQL 不符，已恢复；原为 { $fields }
+event-run-failed = 上次运行失败：{ $why }
 event-silent-holds = 停滞，持有 { $pending } 条消息
 event-stopped = 正常停止
 event-unknown-holds = 不是已知节点，持有 { $pending } 条消息
@@ -2405,7 +2424,9 @@ job-about = { $job ->
 job-archived = 归档 { $sales }
 job-balanced = 对账通过
 job-closed = 关闭 { $orders } 笔，退还 { $given_back } 件
+job-closed-partly = 关闭 { $orders } 笔，退还 { $given_back } 件；跳过：{ $sales }；详见 'seckill audit'
 job-known = “{ $job }”未运行：已有同一时刻或更晚的运行记录，可用 'seckill jobs history { $job }' 查看
+job-left-out = 场次 #{ $sale }（{ $why }）
 job-lock-lost = 已取消：锁已丢失
 job-node-lost = 节点宕机或失联过久
 job-node-stops = 已取消：节点正在停止
@@ -2771,13 +2792,16 @@ ledger-cure-enqueue = 将丢失的订单重新入队
 ledger-cure-give-back = 将 SQL 中已关闭订单的库存退还 Redis
 ledger-cure-reconcile = 按 SQL、消息流和死信补齐
 ledger-cure-remove = 从 Redis 删除已归档的该场
+ledger-cure-update = 将 Redis 中该场的字段恢复为 SQL 中的值
+ledger-cure-sql-stock = 按有效订单重算 SQL 库存
 ledger-cure-replace = 将 Redis 中那一场的键改名保留，载入 SQL 中的该场；两者的消息都计入该场订单
 ledger-differences = 差异
 ledger-differences-of-sale = { $count } 处差异
 ledger-finding-ahead = SQL 缺少这场秒杀最近的 { $changes } 次变更
 ledger-finding-behind = Redis 缺少这场秒杀最近的 { $changes } 次变更
+ledger-finding-fields = Redis 中该场的字段与 SQL 不符：{ $fields }；运行中的节点会将其恢复
 ledger-finding-damaged = 该场在 Redis 中的键“{ $key }”丢失、被替换或被回退，补齐前暂停准入
-ledger-finding-doubled = { $buyers } 位买家有多笔有效订单
+ledger-finding-doubled = { $buyers } 位买家的有效订单超过该场限购
 ledger-finding-initial = 总库存不一致：Redis 为 { $redis }，SQL 为 { $sql }
 ledger-finding-kept = { $orders } 笔已关闭订单仍占用 Redis 库存，不会自动退还
 ledger-finding-lost = { $orders } 笔已准入订单不在 SQL、消息流和死信中
@@ -2804,6 +2828,10 @@ ledger-no-differences-so = 没有差异，无需修复
 ledger-no-sales-yet-nothing = 还没有秒杀，无需对账。
 ledger-none-every-order-verified = 无，逐笔订单号核对一致
 ledger-not-delivered-pending-dead-closed = 未投递 { $undelivered }，待确认 { $pending }，死信 { $dead }，已关闭 { $closed }
+ledger-outdated = 两台服务器恢复应答前结果未知。{ $found ->
+        [0] { $age }前的最近一次对账通过。
+       *[other] { $age }前的最近一次对账有 { $found } 处差异。
+    }
 ledger-partition = 分区 { $number }：{ $fault }
 ledger-press-for-dead-letters-then = 按 { KEY("letters") } 打开死信，再按 { KEY("replay-letters") } 重放，或按 { KEY("compensate") } 退还库存
 ledger-repair-of-sales = {"  "}{ $sales } 场：{ $cure }
@@ -2940,6 +2968,13 @@ loss-promised = { $count } 笔订单重新入队
 loss-refused = { $count } 笔订单无法兑现
 loss-removed = 移除 { $count } 位订单已关闭的买家
 loss-unknown = 可能遗漏 { $count } 位买家（由库存推知）
+loss-unwitnessed = 没有节点在线时 Redis 重启或主从切换过：{ $seconds ->
+    [0] 可能丢失部分准入，数量未知
+   *[other] 可能丢失最多 { $seconds } 秒的准入
+}；{ $newest ->
+    [none] Redis 中没有准入记录
+   *[other] Redis 中最新的准入时间为 { $newest }
+}
 loss-was-a = { $key }（原为 { $held }）
 
 ## metrics
@@ -3347,7 +3382,10 @@ reply-paid = { $payment ->
     [too_late] 订单 { $order } 已关闭，不能支付
    *[not_found] 订单 { $order } 不在 SQL 中
 }
-reply-repaired = 补回买家 { $buyers } 位，订单重新入队 { $orders } 笔，退还库存 { $pieces } 件
+reply-repaired = 补回买家 { $buyers } 位，订单重新入队 { $orders } 笔，退还库存 { $pieces } 件{ $stocks ->
+    [0] {""}
+   *[other] ，重算 SQL 库存 { $stocks } 场
+}
 reply-replayed = { $overtaken ->
     [true] 计划中的 { $seen } 条均未执行
    *[other] 计划已执行 { $seen } 条：落库 { $persisted }，确认 { $acknowledged }，转死信 { $dead }，保留 { $left }
@@ -3545,6 +3583,7 @@ store-reason-contention = 并发事务一直在更改相同的行
 store-reason-damaged = 数据库列 { $column } 的值 { $value } 无效
 store-reason-denied = 它拒绝该用户、密码或请求：{ $message }；请检查 --database 和 GRANT
 store-reason-disk-full = 磁盘已满，请腾出空间
+store-reason-disk-full-log = 磁盘已满，请至少腾出 { $needed } MiB：随后数据库的预写日志会自动落盘并释放 { $log } MiB
 store-reason-drill = 故障注入
 store-reason-file-failed = 数据库文件无法读写：{ $message }
 store-reason-file-is-read-only = 数据库文件只读，请使文件及其目录可写

@@ -260,9 +260,13 @@ fn render(report: &Report, repairing: bool) -> String {
         let loss = text!("cli-audit-loss", at = local(*at), node, subject, result);
         text.push_str(&format!("  {loss}\n"));
     }
-    if let Some(Repaired { put_back, enqueued, given_back, partition_faults, .. }) = repaired {
+    if let Some(done) = repaired {
+        let Repaired { put_back, enqueued, given_back, derived, partition_faults } = done;
         let done = text!("cli-repaired", put_back, enqueued, given_back);
         text.push_str(&format!("{done}\n"));
+        if *derived > 0 {
+            text.push_str(&format!("{}\n", text!("cli-repaired-stocks", sales = derived)));
+        }
         if *partition_faults > 0 {
             let faults = text!("cli-repaired-partitions", faults = partition_faults);
             text.push_str(&format!("{faults}\n"));

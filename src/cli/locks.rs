@@ -66,9 +66,8 @@ async fn alive(
 async fn list(context: &Context, limit: usize) -> Result<u8> {
     let mut conn = context.redis.connection();
     let alive = alive(&mut conn, context).await?;
-    let mut held = lock_holders::holders(&mut conn, &context.keys, limit.max(1), alive).await?;
-    let names = lock_names(&context.config.engine);
-    held.foreign = lock_holders::foreign_locks(&mut conn, &context.keys, &names).await?;
+    let (keys, names) = (&context.keys, lock_names(&context.config.engine));
+    let held = lock_holders::holders(&mut conn, keys, limit.max(1), &names, alive).await?;
     context.out.answer(&held, || render(&held))
 }
 

@@ -276,11 +276,12 @@ mod tests {
             consumer: "node-b".to_owned(),
             known: true,
             pending,
+            at_risk: Some(0),
             idle_ms: 9,
         };
         for (kind, part) in [
-            (held(1), "holds 1 entry;"),
-            (held(1_200), "holds 1,200 entries;"),
+            (held(1), "holds 1 entry to acknowledge; no order is at risk;"),
+            (held(1_200), "holds 1,200 entries to acknowledge; no order is at risk;"),
             (AlarmKind::DeadLetters { count: 1 }, "1 dead letter to review"),
             (AlarmKind::LagHigh { lag: 1, drains_ms: None }, "1 entry waits for"),
             (AlarmKind::SqlLocked { waiting: Some(1) }, "; 1 entry waits for it"),

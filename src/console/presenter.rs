@@ -25,10 +25,11 @@ pub(crate) struct Presenter {
     seen: HashMap<VoucherId, Seen>,
 }
 
-/// Entries held by dead nodes, or being recovered.
+/// Entries held by dead nodes, or being recovered, except those that are certain to be in SQL already.
 pub(crate) fn stranded(snapshot: &Snapshot) -> u64 {
     let consumers = snapshot.stream.iter().flat_map(|stream| &stream.consumers);
-    consumers.filter(|it| !it.takes()).map(|it| it.pending).sum()
+    let held: u64 = consumers.filter(|it| !it.takes()).map(|it| it.pending).sum();
+    snapshot.unwritten().map_or(held, |orders| orders.min(held))
 }
 
 impl Presenter {

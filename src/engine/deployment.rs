@@ -113,6 +113,28 @@ pub async fn durability(deployment: &Deployment, sentinels: bool) -> Result<Setu
     })
 }
 
+/// How many seconds of writes a restart or a failover of the server of a partition may lose: `None` for nothing, 0 for an
+/// unknown number.
+pub(crate) async fn may_lose(
+    deployment: &Deployment,
+    conn: &mut Connection,
+    of: &Partition,
+) -> Result<Option<u64>> {
+    let append = append_of(conn, of).await?;
+    if deployment.redis.has_failover() {
+        // What the failed primary had not replicated, unless a replica had confirmed it.
+        let is_confirmed = deployment.settings.wait_replicas > 0;
+        return Ok((!is_confirmed).then_some(0));
+    }
+    Ok(match append {
+        Some(Append::Always) => None,
+        // It syncs once a second, and may be a second late.
+        Some(Append::EverySecond) => Some(2),
+        Some(Append::Late) => Some(30),
+        Some(Append::Off) | None => Some(0),
+    })
+}
+
 /// `None` if this user has no permission to read the settings.
 async fn append_of(conn: &mut Connection, of: &Partition) -> Result<Option<Append>, RedisError> {
     let mut read = Vec::new();

@@ -299,6 +299,7 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         | AlarmKind::ServerBack { .. }
         | AlarmKind::Damaged { .. }
         | AlarmKind::DataLoss { .. }
+        | AlarmKind::Unwitnessed(_)
         // The writer of orders records when they begin to wait, and when they are written.
         | AlarmKind::OrdersWait { .. } => return None,
         AlarmKind::ServerLost(LostServer { address, error, .. }) => {
@@ -326,7 +327,13 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
             (consumer.as_str(), reason!("event-silent-holds", pending = *pending))
         }
         AlarmKind::LagHigh { lag, .. } => ("lag", reason!("event-lag", lag = *lag)),
-        AlarmKind::JobFailed { job, .. } => (job.as_str(), reason!("event-run-failed")),
+        AlarmKind::JobFailed { job, why, .. } => {
+            let why = match why.data() {
+                Some(Event::Other(why) | Event::Error(EngineError::Failed(why))) => why,
+                _ => Reason::Quoted(why.to_string()),
+            };
+            (job.as_str(), reason!("event-run-failed", why))
+        }
         AlarmKind::DeadLetters { count } => {
             ("dead-letters", reason!("event-dead-letters", count = *count))
         }
@@ -524,6 +531,7 @@ mod tests {
             consumer: "b/1".into(),
             known: true,
             pending: 3,
+            at_risk: None,
             idle_ms: 1,
         };
         log.observe(&with(calm(0), dead()));
@@ -572,7 +580,13 @@ mod tests {
                 let consumer = format!("n{number}/1");
                 with(
                     snapshot,
-                    AlarmKind::DeadConsumer { consumer, known: true, pending: 1, idle_ms: 1 },
+                    AlarmKind::DeadConsumer {
+                        consumer,
+                        known: true,
+                        pending: 1,
+                        at_risk: None,
+                        idle_ms: 1,
+                    },
                 )
             })
         };

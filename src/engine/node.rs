@@ -220,20 +220,23 @@ impl Node {
             let in_time = tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok();
             if !self.operator.read_only {
                 // Signing off spares others the wait until it counts as dead; if that fails, they wait.
-                let _ = tokio::time::timeout(LEAVE_WITHIN, self.leave()).await;
+                let _ = tokio::time::timeout(LEAVE_WITHIN, self.leave(in_time)).await;
             }
             Stopped { in_time, handed_over: self.handed_over.load(Ordering::Relaxed) }
         }
         .boxed()
     }
 
-    async fn leave(&self) -> Result<()> {
+    /// Signs off; `in_time` if its tasks have ended, so that it admits nothing any more.
+    async fn leave(&self, in_time: bool) -> Result<()> {
         let Operator { deployment, node, .. } = &self.operator;
         let mut conn = deployment.redis.connection();
         for of in deployment.keys.partitions() {
+            let run = conn.run_id(&of.nodes()).await?;
             let mut leave = scripts::LEAVE.prepare_invoke();
             leave.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.http());
-            leave.arg(node).arg(&self.instance);
+            leave.key(of.stopped()).arg(node).arg(&self.instance);
+            leave.arg(if in_time { &run } else { "" }).arg(deployment.settings.node_dead_ms);
             conn.invoke::<u64>(&leave).await?;
         }
         Ok(())

@@ -158,8 +158,8 @@ impl SnapshotTask {
                 _ if !allowed => self.ledger.limit = Some(AuditLimit::Orders(AUDIT_UP_TO)),
                 _ => {}
             }
-            snapshot.ledger = self.ledger.clone();
             let (taken, up) = (snapshot.taken, snapshot.redis.up && snapshot.sql.up);
+            snapshot.ledger = if up { self.ledger.clone() } else { self.ledger.clone().outdated() };
             self.snapshot_sender.send_replace(Arc::new(snapshot));
             let now = Instant::now();
             let figures = self.collector.audit_due();

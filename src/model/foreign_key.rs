@@ -22,9 +22,10 @@ pub const NO_NUMBER: &str = "not-a-number";
 pub const REPLACED: &str = ":replaced";
 
 impl ForeignKey {
-    /// Whether it is the key of a lock, so that no data of a sale is affected.
+    /// Whether it is the key of one lock, so that no data of a sale is affected; not one that all locks share.
     pub fn is_lock(&self) -> bool {
-        !self.key.contains("{p")
+        let name = self.key.strip_prefix("{locks}:").unwrap_or(&self.key);
+        !name.contains("{p") && !["locks", "locks:token"].contains(&name)
     }
 
     /// Describes the content: the name of a type, or that the string is not a number.

@@ -30,7 +30,7 @@ pub struct SqlLedger {
     pub live: u64,
     /// Number of closed or cancelled orders, counted.
     pub closed: u64,
-    /// Buyers with more than one live order.
+    /// Buyers with more live orders than the limit of the sale, or with two at one place.
     pub doubled: u64,
     /// Closed orders not yet returned in Redis.
     pub returning: u64,
@@ -47,6 +47,8 @@ pub struct SaleLedger {
     pub other: bool,
     /// The key of the sale in Redis that is inconsistent with the others.
     pub damaged: Option<SaleKey>,
+    /// Fields of the sale in Redis that differ from the same version in SQL.
+    pub changed: Option<String>,
     /// SQL has the sale.
     pub in_sql: bool,
     /// The sale is over and no longer in Redis.
@@ -81,6 +83,8 @@ pub enum Finding {
     Ahead(u64),
     /// SQL was rolled back, and the ID was assigned again.
     OtherSale,
+    /// Another program changed these fields of the sale in Redis.
+    Fields(String),
     /// An older copy of Redis restored an archived sale.
     StillHeld,
     /// Invariant 2: the order has a result, but not the promised one.
@@ -221,6 +225,9 @@ pub struct SaleAudit {
     /// those of the others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
+    /// The servers no longer answer: the audit was made before, and its result is unknown now.
+    #[serde(skip)]
+    pub is_outdated: bool,
     /// The shards over which it is spread, by ID: its figures are their sums, its findings are all of theirs.
     #[serde(skip)]
     pub shards: Vec<Self>,
@@ -298,6 +305,10 @@ pub enum Cure {
     Adopt,
     /// Remove an archived sale from Redis.
     Remove,
+    /// Derive the stock in SQL from the live orders.
+    SqlStock,
+    /// Update the fields of the sale in Redis from SQL.
+    Update,
     /// Rename the keys of another sale with that ID in Redis, and load the one in SQL.
     Replace,
     /// Reconcile the sale in Redis with SQL, the stream and the dead letters.
@@ -312,6 +323,7 @@ impl Finding {
     /// Its message.
     pub fn reason(&self) -> Reason {
         match *self {
+            Self::Fields(ref fields) => reason!("ledger-finding-fields", fields),
             Self::NotLoaded => reason!("ledger-sale-is-not-in-redis"),
             Self::Damaged(SaleKey::Restoring) => reason!("ledger-finding-restoring"),
             Self::Damaged(key) => reason!("ledger-finding-damaged", key = key.to_string()),
@@ -351,8 +363,10 @@ impl Finding {
             | Self::Behind(_)
             | Self::Unknown(_)
             | Self::Initial { .. } => Some(Cure::Reconcile),
+            Self::Fields(_) => Some(Cure::Update),
             Self::Kept(_) => Some(Cure::GiveBack),
             Self::Lost(_) => Some(Cure::Enqueue),
+            Self::SqlStock { initial, live, .. } if live <= initial => Some(Cure::SqlStock),
             Self::Negative(..)
             | Self::SqlStock { .. }
             | Self::Doubled(_)
@@ -392,6 +406,7 @@ impl SaleLedger {
                         admitted: self.admitted,
                     });
                 }
+                found.extend(self.changed.clone().map(Finding::Fields));
                 if redis.behind > 0 {
                     found.push(Finding::Behind(redis.behind));
                 }
@@ -463,6 +478,7 @@ mod tests {
             archived: false,
             other: false,
             damaged: None,
+            changed: None,
             in_sql: true,
             sql: SqlLedger {
                 initial: 100,
@@ -492,7 +508,7 @@ mod tests {
                 Finding::Unknown(1),
                 "1 order in SQL has no buyer in Redis; its stock may be sold again",
             ),
-            (Finding::Doubled(2), "2 buyers have more than one live order"),
+            (Finding::Doubled(2), "2 buyers have more live orders than the sale allows"),
             (Finding::Repeated(1), "1 order ID belongs to two buyers"),
         ] {
             assert_eq!(finding.to_string(), sentence);
@@ -507,7 +523,8 @@ mod tests {
     #[test]
     fn each_violation_is_detected() {
         type Spoil = fn(&mut SaleLedger);
-        let cases: [(Spoil, Finding); 16] = [
+        let cases: [(Spoil, Finding); 17] = [
+            (|b| b.changed = Some("limit 5".into()), Finding::Fields("limit 5".into())),
             (|b| b.redis = None, Finding::NotLoaded),
             (
                 |b| (b.redis, b.damaged) = (None, Some(SaleKey::Buyers)),

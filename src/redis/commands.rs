@@ -42,6 +42,7 @@ const NEEDED: &[&str] = &[
     "SREM {set} m",
     "ZADD {zset} 1 m",
     "ZSCORE {zset} m",
+    "ZMSCORE {zset} m",
     "ZCARD {zset}",
     "ZCOUNT {zset} 0 1",
     "ZRANGE {zset} 0 -1",

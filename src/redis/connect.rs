@@ -142,6 +142,11 @@ impl Redis {
         }
     }
 
+    /// Whether a replica may be promoted: by sentinels or a cluster.
+    pub fn has_failover(&self) -> bool {
+        self.is_cluster() || matches!(self.source, Source::Sentinels(_))
+    }
+
     /// Whether keys are spread over several servers.
     pub fn is_cluster(&self) -> bool {
         self.cluster().is_some()

@@ -305,6 +305,17 @@ impl Partition {
         format!("{}:losses", self.prefix)
     }
 
+    /// String: the run ID of the server when the last node left, or when an embedded server was shut down: what was written
+    /// before is not lost as long as this is there. A node that starts removes it.
+    pub fn stopped(&self) -> String {
+        format!("{}:stopped", self.prefix)
+    }
+
+    /// Sorted set: orders that were returned lately -> ms of the return. None of them is admitted again.
+    pub fn returned(&self) -> String {
+        format!("{}:returned", self.prefix)
+    }
+
     /// Set: entries claimed without a body, until their orders are rebuilt.
     pub fn gone(&self) -> String {
         format!("{}:gone", self.prefix)
@@ -365,17 +376,22 @@ fn glob(name: &str) -> String {
     })
 }
 
-/// Redis type of a key of a partition, by its name; `None` for other keys.
+/// Redis type of a key of a partition or of the locks, by its name; `None` for other keys.
 pub fn type_of(key: &str) -> Option<&'static str> {
+    match key.strip_prefix("{locks}:").unwrap_or(key) {
+        "locks" => return Some("zset"),
+        "locks:token" => return Some("string"),
+        name if name.starts_with("locks:waiting:") => return Some("zset"),
+        _ => {}
+    }
     let (_, name) = key.split_once("}:")?;
     match name.split_once(':').map_or(name, |(kind, _)| kind) {
         "orders" | "dead" => Some("stream"),
-        "nodes" => Some("zset"),
+        "nodes" | "returned" => Some("zset"),
         "gone" | "trials" => Some("set"),
-        "stock" => Some("string"),
-        "instances" | "reconciled" | "losses" | "watermark" | "sale" | "buyers" | "tally" => {
-            Some("hash")
-        }
+        "stock" | "stopped" => Some("string"),
+        "instances" | "reconciled" | "rates" | "http" | "losses" | "watermark" | "sale"
+        | "buyers" | "tally" => Some("hash"),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use redis::{Value, pipe};
 use seckill_model::{ForeignKey, Millis};
 use serde::Serialize;
 
-use super::{Connection, Layout, Result, lossy_utf8::Text};
+use super::{Connection, Layout, RedisError, Result, keys::type_of, lossy_utf8::Text};
 
 /// Minimum remaining lease in milliseconds while the watchdog works: it renews a lease of 30 s every 10 s.
 const RENEWED_MS: u64 = 18_000;
@@ -57,33 +57,58 @@ pub struct Holders {
     pub total: u64,
     /// The first of them.
     pub locks: Vec<Holder>,
-    /// Locks whose key holds a value of another program, so that they cannot be acquired.
+    /// Keys of locks that hold a value of another program: such a lock cannot be acquired, and without their index only
+    /// some of the held locks are found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<ForeignKey>,
 }
 
-/// Returns the first `most` held locks. Reads the lock index and these locks only. `alive` returns whether a node is
-/// alive, or `None` if it is unknown.
+/// Returns the first `most` held locks. Reads the lock index, these locks and the keys of the engine locks in `known` only.
+/// `alive` returns whether a node is alive, or `None` if it is unknown. Without an index, which another program may have
+/// overwritten, only the `known` locks are found.
 pub async fn holders(
     conn: &mut Connection,
     keys: &Layout,
     most: usize,
+    known: &[String],
     alive: impl Fn(&str) -> Option<bool>,
 ) -> Result<Holders> {
     let now = conn.now_at(&keys.locks()).await?;
+    let mut foreign = foreign_locks(conn, keys, known).await?;
+    foreign.extend(foreign_index(conn, keys).await?);
     let mut read = pipe();
     read.cmd("ZRANGEBYSCORE").arg(keys.locks()).arg(now.0).arg("+inf");
     read.arg("LIMIT").arg(0).arg(most);
     read.cmd("ZCOUNT").arg(keys.locks()).arg(now.0).arg("+inf");
-    let (names, total): (Vec<Text>, u64) = conn.pipe(&read).await?;
-    let mut names: Vec<String> = names.into_iter().map(|Text(name)| name).collect();
+    let (mut names, total): (Vec<String>, u64) = match conn.pipe(&read).await {
+        Ok((names, total)) => {
+            let names: Vec<Text> = names;
+            (names.into_iter().map(|Text(name)| name).collect(), total)
+        }
+        Err(RedisError::Foreign(_)) => (known.to_vec(), known.len() as u64),
+        Err(error) => return Err(error),
+    };
     names.sort_unstable();
     let mut locks = Vec::new();
     for page in names.chunks(500) {
         locks.extend(read_locks(conn, keys, page, now, &alive).await?);
     }
     let ended = (names.len() - locks.len()) as u64;
-    Ok(Holders { total: total.saturating_sub(ended), locks, foreign: Vec::new() })
+    Ok(Holders { total: total.saturating_sub(ended), locks, foreign })
+}
+
+/// Returns the keys that all locks share, as far as another program has overwritten them: acquiring a lock does not depend
+/// on them.
+pub async fn foreign_index(conn: &mut Connection, keys: &Layout) -> Result<Vec<ForeignKey>> {
+    let all = [keys.locks(), keys.lock_token()];
+    let mut read = pipe();
+    for key in &all {
+        read.cmd("TYPE").arg(key);
+    }
+    let types: Vec<String> = conn.pipe(&read).await?;
+    let found = all.into_iter().zip(types);
+    let found = found.filter(|(key, holds)| holds != "none" && type_of(key) != Some(holds));
+    Ok(found.map(|(key, holds)| ForeignKey { key, holds }).collect())
 }
 
 /// Returns those of these engine locks that cannot be acquired because of the value of their key.

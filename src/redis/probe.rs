@@ -16,7 +16,7 @@ use redis::{
 
 use seckill_model::message::Label;
 
-use super::{error::server_error, flock};
+use super::{Layout, error::server_error, flock};
 
 /// Timeout of one reply.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -103,6 +103,12 @@ pub(super) fn end_now(connection: &mut Connection) {
 fn ask_to_end(socket: &Path, force: bool) {
     // The reply is the end of the connection.
     if let Ok(mut connection) = Connection::open(socket) {
+        // Written last: whoever finds it after the next start knows that nothing before it was lost.
+        let info = connection.ask::<InfoDict>(cmd("INFO").arg("server"));
+        if let Some(run) = info.ok().and_then(|info| info.get::<String>("run_id")) {
+            let _ =
+                connection.ask::<()>(cmd("SET").arg(Layout::default().home().stopped()).arg(run));
+        }
         let _ = connection.ask::<()>(cmd("SHUTDOWN").arg(force.then_some("FORCE")));
     }
 }

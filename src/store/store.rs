@@ -100,7 +100,7 @@ impl Database {
     async fn takes_writes(&self) -> Result<()> {
         // Row locks of a server never block all writes. A read-only server or a full disk makes the writes fail.
         match &self.file {
-            Some(file) => file.takes_writes(self.writer()?).await,
+            Some(file) => file.takes_writes(&self.sessions).await,
             None => self.sessions.takes_writes(),
         }
     }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::support::{Background, Seckill, TestRedis, wait_until};
+use crate::world::World;
 use redis::cmd;
 use seckill_engine::locks::{Guard, LockError, LockName, Locks, MultiLock, Timing, revoke};
 use seckill_model::{Fence, Millis};
@@ -290,9 +291,10 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
     let keys = Layout::default();
     let mut costs = Vec::new();
     for _ in 0..2 {
-        let _ = lock_holders::holders(&mut conn, &keys, 1, |_| Some(true)).await.unwrap();
+        let _ = lock_holders::holders(&mut conn, &keys, 1, &[], |_| Some(true)).await.unwrap();
         let _: () = server.query(&["CONFIG", "RESETSTAT"]);
-        let listed = lock_holders::holders(&mut conn, &keys, 100, |_| Some(true)).await.unwrap();
+        let listed =
+            lock_holders::holders(&mut conn, &keys, 100, &[], |_| Some(true)).await.unwrap();
         assert_eq!((listed.total, listed.locks.len()), (10_000, 100));
         let spent = commands(&server);
         assert!(!spent.contains_key("scan") && !spent.contains_key("keys"), "{spent:?}");
@@ -328,9 +330,10 @@ async fn a_release_wakes_a_waiter_and_polling_covers_lost_wakeups() {
     let mut conn = redis.connection();
     wait_until(10 * SECOND, "all of them wait", async || {
         let keys = Layout::default();
-        let listed = lock_holders::holders(&mut conn, &keys, 10, |node| Some(node == "holder"))
-            .await
-            .unwrap();
+        let listed =
+            lock_holders::holders(&mut conn, &keys, 10, &[], |node| Some(node == "holder"))
+                .await
+                .unwrap();
         matches!(&listed.locks[..], [one] if one.waiting == 100 && !one.orphan)
     })
     .await;
@@ -667,4 +670,44 @@ async fn a_holder_suspended_past_its_lease_is_fenced() {
     assert!(guard.is_held(), "the next holder keeps it");
     guard.release().await.unwrap();
     tokio::task::spawn_blocking(move || holder.wait(30 * SECOND)).await.unwrap().expect_code(0);
+}
+
+/// The index of locks and the last token hold values of another program: they are named, locks are acquired all the same,
+/// and a node renames them.
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_keys_shared_by_all_locks_stop_no_job_and_are_named_and_repaired() {
+    let mut world = World::start().await;
+    world.stop_node().await;
+    let (index, token) = (world.keys.locks(), world.keys.lock_token());
+    world.server.query::<()>(&["SET", &index, "of another program"]);
+    world.server.query::<u64>(&["RPUSH", &token, "of another program"]);
+    let (locks, _) = Locks::new(&world.redis, world.keys.clone(), "holder", Timing::default());
+    let name = LockName::new("job:close-overdue").unwrap();
+    let guard = locks.try_lock(&name, "run").await.unwrap();
+    let mut conn = world.redis.connection();
+    let known = ["job:close-overdue".to_owned()];
+    let listed = lock_holders::holders(&mut conn, &world.keys, 10, &known, |_| Some(true)).await;
+    let listed = listed.unwrap();
+    assert_eq!(listed.locks.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["job:close-overdue"]);
+    let named: Vec<&str> = listed.foreign.iter().map(|it| it.key.as_str()).collect();
+    assert_eq!(named, [index.as_str()], "the token was replaced by the first lock");
+    assert!(!listed.foreign[0].is_lock() && listed.foreign[0].to_string().contains("RENAME"));
+    let renamed: String = world.server.query(&["TYPE", &format!("{token}:replaced")]);
+    assert_eq!(renamed, "list", "nothing of the other program is lost");
+    guard.release().await.unwrap();
+    world.start_node();
+    world
+        .until("the node renames it", async || {
+            let holds: String = world.server.query(&["TYPE", &index]);
+            holds != "string"
+                && world.server.query::<bool>(&["EXISTS", &format!("{index}:replaced")])
+        })
+        .await;
+    world
+        .until("an event says so", async || {
+            let lines = crate::world::newest(&world.store, 50).await;
+            lines.iter().any(|it| it.action == "partition repaired" && it.result.contains(&*index))
+        })
+        .await;
+    world.balanced().await;
 }

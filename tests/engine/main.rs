@@ -11,6 +11,7 @@ mod support;
 #[path = "../world/mod.rs"]
 mod world;
 
+mod admitted_once;
 mod audit_log;
 mod claims;
 mod console_letters;
@@ -41,6 +42,7 @@ mod refusals;
 mod restarts;
 mod restock;
 mod retention;
+mod sale_fields;
 mod servers;
 mod shards;
 mod sql_changes;

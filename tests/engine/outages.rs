@@ -126,8 +126,16 @@ impl Case {
         let made = Millis(NOW.0 - 10 * number as i64);
         let mut case = Self { number, voucher, made, run: 0 };
         store.write_orders(&[case.entry(0, 0)], Millis(made.0 - 5)).await.unwrap();
-        let closed =
-            store.close_overdue(Millis(made.0 - 4), 9, NOW, &case.fence("job")).await.unwrap();
+        let closed = store
+            .close_overdue(
+                Millis(made.0 - 4),
+                9,
+                seckill_store::Overdue::ALL,
+                NOW,
+                &case.fence("job"),
+            )
+            .await
+            .unwrap();
         assert_eq!(closed.len(), 1);
         let live = [1, 2, 3].map(|at| case.entry(at, at));
         store.write_orders(&live, made).await.unwrap();
@@ -246,9 +254,17 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
             outcome(store.write_orders(&batch, NOW).await?)
         }
         Op::Pay => outcome(store.pay(&ids[..2], NOW).await?),
-        Op::CloseOverdue => {
-            outcome(store.close_overdue(case.made.plus(1), 9, NOW, &case.fence("job")).await?)
-        }
+        Op::CloseOverdue => outcome(
+            store
+                .close_overdue(
+                    case.made.plus(1),
+                    9,
+                    seckill_store::Overdue::ALL,
+                    NOW,
+                    &case.fence("job"),
+                )
+                .await?,
+        ),
         Op::GaveBack => outcome(store.gave_back(&[case.id(0)], NOW).await?),
         Op::BeginRun => outcome(store.begin_run(&case.new_run(2)).await?),
         Op::EndRun => {

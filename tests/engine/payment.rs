@@ -6,11 +6,12 @@ use std::{
 };
 
 use crate::support::{Background, PATIENCE, Seckill, wait_until};
-use crate::world::World;
+use crate::world::{Database, World, sale};
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::{
     commands::{Command, LoadTest, Reply},
     payment,
+    recovery::repair,
     servers::Servers,
     trace,
     vouchers::Vouchers,
@@ -175,7 +176,10 @@ async fn a_node_without_the_lock_closes_nothing() {
     sold(&world, voucher, 5).await;
     world.store.fenced_write(&fence(10), Millis::now()).await.unwrap();
     let before = Millis::now().plus(FUTURE);
-    let late = world.store.close_overdue(before, 100, Millis::now(), &fence(9)).await;
+    let late = world
+        .store
+        .close_overdue(before, 100, seckill_store::Overdue::ALL, Millis::now(), &fence(9))
+        .await;
     assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
     assert_eq!(close(&world, 10).await.orders, 5);
@@ -266,4 +270,68 @@ async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
     }
     assert_eq!(world.store.closed_among(&orders).await.unwrap().len(), orders.len());
     world.balanced().await;
+}
+
+async fn set_sql_stock(world: &World, voucher: VoucherId, stock: i64) {
+    let change =
+        format!("UPDATE tb_seckill_voucher SET stock = {stock} WHERE voucher_id = {voucher}");
+    sqlx::query(sqlx::AssertSqlSafe(change)).execute(&mut world.sql().await).await.unwrap();
+}
+
+/// A stock that was changed by hand in SQL, so that a returned piece violates a CHECK, and a sale whose row a trigger
+/// protects: the orders of all other sales are closed, the fault names its sale, and a repair derives the stock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_faulty_sale_does_not_stop_the_closing_of_the_others() {
+    for database in [Database::Sqlite, Database::MariaDb, Database::Postgres] {
+        let world = World::on(database, 1, |_| {}).await;
+        let mut sales = Vec::new();
+        for _ in 0..3 {
+            let voucher = world.create(sale(10)).await;
+            sold(&world, voucher, 5).await;
+            sales.push(voucher);
+        }
+        let [drifted, healthy, other] = sales[..] else { unreachable!() };
+        set_sql_stock(&world, drifted, 10).await;
+        let closed = close(&world, 1).await;
+        assert_eq!((closed.orders, closed.given_back), (10, 10), "{database:?}");
+        let why = closed.left_out.reason().unwrap().to_string();
+        assert!(why.contains(&format!("#{drifted}")), "{why}");
+        assert!(![healthy, other].iter().any(|it| why.contains(&format!("#{it}"))), "{why}");
+        assert_eq!(stock(&world, healthy), 10);
+        // The job fails with the same words, and its alarm names the sale.
+        let again = close(&world, 2).await;
+        assert_eq!((again.orders, again.left_out.reason().is_some()), (0, true));
+
+        let mut servers = world.servers();
+        let plan = repair::plan(&mut servers).await.unwrap();
+        assert_eq!(plan.len(), 1, "{plan:?}");
+        let done = repair::apply_all(&mut servers, &plan, &CancellationToken::new()).await.unwrap();
+        assert_eq!(done.derived, 1);
+        assert_eq!(world.store.sale(drifted).await.unwrap().stock, 5);
+        world.balanced().await;
+        let closed = close(&world, 3).await;
+        assert_eq!((closed.orders, closed.given_back), (5, 5));
+        assert_eq!(closed.left_out, payment::LeftOut::default());
+        world.balanced().await;
+    }
+}
+
+/// The keys of one sale in Redis are of another type: the pieces of the other sales are returned.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_whose_keys_are_foreign_does_not_stop_the_returns_of_the_others() {
+    let mut world = World::start().await;
+    let (broken, healthy) = (world.create(sale(10)).await, world.create(sale(10)).await);
+    for voucher in [broken, healthy] {
+        sold(&world, voucher, 5).await;
+    }
+    // Without a node, nobody mends the key.
+    world.stop_node().await;
+    world.server.query::<()>(&["SET", &world.keys.sale(broken), "of another program"]);
+    world.server.query::<()>(&["SET", &world.keys.buyers(broken), "of another program"]);
+    let closed = close(&world, 1).await;
+    assert_eq!(closed.orders, 10);
+    assert_eq!(stock(&world, healthy), 10);
+    world.start_node();
+    world.settled_and_balanced().await;
+    assert_eq!([broken, healthy].map(|it| stock(&world, it)), [10, 10]);
 }

@@ -298,7 +298,10 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
     let (fence, now) = (Fence { name: "close".into(), token: 1 }, Millis::now());
     let close = async |count| {
-        let closed = store.close_overdue(now.plus(3_600_000), count, now, &fence).await.unwrap();
+        let closed = store
+            .close_overdue(now.plus(3_600_000), count, seckill_store::Overdue::ALL, now, &fence)
+            .await
+            .unwrap();
         assert_eq!(closed.len(), count as usize);
     };
     let mut reconciled = async || {
@@ -481,7 +484,11 @@ async fn a_redis_that_lost_nothing_is_reconciled_by_count() {
     dead_letters::bury_all(&mut world.redis.connection(), &of, &letters).await.unwrap();
     assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "a dead letter");
     let (fence, later) = (Fence { name: "close".into(), token: 1 }, Millis::now().plus(3_600_000));
-    let closed = world.store.close_overdue(later, 30, Millis::now(), &fence).await.unwrap();
+    let closed = world
+        .store
+        .close_overdue(later, 30, seckill_store::Overdue::ALL, Millis::now(), &fence)
+        .await
+        .unwrap();
     assert_eq!(closed.len(), 30);
     assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0), "closed");
     payment::return_outstanding(&mut servers).await.unwrap();

@@ -156,7 +156,11 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<Asked>, log:
                 }
                 // Retried.
                 Ok(Outcome::Busy | Outcome::NotReady | Outcome::NotLoaded | Outcome::Paused)
-                | Err(AdmissionError::NoAnswer(_) | AdmissionError::Rejected(_)) => {
+                | Err(
+                    AdmissionError::NoAnswer(_)
+                    | AdmissionError::Rejected(_)
+                    | AdmissionError::TooLate,
+                ) => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Ok(Outcome::SoldOut) => {

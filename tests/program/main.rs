@@ -26,4 +26,5 @@ mod process;
 mod random;
 mod terminal;
 mod terminal_restore;
+mod unwitnessed;
 mod wide_titles;

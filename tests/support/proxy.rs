@@ -87,6 +87,7 @@ pub struct Proxy {
     port: u16,
     plan: Arc<Mutex<Plan>>,
     severed: watch::Sender<()>,
+    muted: watch::Sender<bool>,
 }
 
 impl Proxy {
@@ -107,22 +108,25 @@ impl Proxy {
         let shared = Arc::clone(&plan);
         let severed = watch::Sender::new(());
         let severing = severed.subscribe();
+        let muted = watch::Sender::new(false);
+        let muting = muted.subscribe();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (plan, severed) = (Arc::clone(&shared), severing.clone());
+                let muted = muting.clone();
                 match &to {
                     Target::Port(port) => {
                         let server = TcpStream::connect(("127.0.0.1", *port)).await;
-                        tokio::spawn(wire(client, server, plan, severed));
+                        tokio::spawn(wire(client, server, plan, severed, muted));
                     }
                     Target::Socket(path) => {
                         let server = UnixStream::connect(path).await;
-                        tokio::spawn(wire(client, server, plan, severed));
+                        tokio::spawn(wire(client, server, plan, severed, muted));
                     }
                 }
             }
         });
-        Self { port, plan, severed }
+        Self { port, plan, severed, muted }
     }
 
     /// The URL of a server through this proxy. Messages cannot be read from encrypted connections, which newer servers
@@ -171,6 +175,16 @@ impl Proxy {
         std::mem::take(&mut *self.plan.lock().unwrap()).taken
     }
 
+    /// From now on requests reach the server, and no reply comes back.
+    pub fn mute(&self) {
+        self.muted.send_replace(true);
+    }
+
+    /// Closes the connections whose replies were lost; new ones work.
+    pub fn unmute(&self) {
+        self.muted.send_replace(false);
+    }
+
     /// Closes all open connections, and waits until they are closed: otherwise the next request may still use one.
     pub async fn sever(&self) {
         self.severed.send_replace(());
@@ -206,14 +220,21 @@ async fn wire(
     server: std::io::Result<impl AsyncRead + AsyncWrite + Unpin>,
     plan: Arc<Mutex<Plan>>,
     mut severed: watch::Receiver<()>,
+    mut muted: watch::Receiver<bool>,
 ) {
     severed.mark_unchanged();
+    muted.mark_unchanged();
     let Ok(mut server) = server else { return };
     let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
     let mut cut = None;
     loop {
         tokio::select! {
             _ = severed.changed() => return,
+            _ = muted.changed() => {
+                if !*muted.borrow_and_update() {
+                    return;
+                }
+            }
             n = client.read(&mut asked) => {
                 let Ok(n @ 1..) = n else { return };
                 cut = cut.or_else(|| plan.lock().unwrap().cut(&asked[..n]));
@@ -223,6 +244,9 @@ async fn wire(
             }
             n = server.read(&mut answered) => {
                 let Ok(n @ 1..) = n else { return };
+                if *muted.borrow() {
+                    continue;
+                }
                 if let Some(Cut::Late(by)) = cut.take_if(|cut| matches!(cut, Cut::Late(_))) {
                     tokio::time::sleep(by).await;
                 }

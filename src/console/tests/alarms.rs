@@ -38,7 +38,13 @@ fn kinds() -> Vec<AlarmKind> {
     };
     let consumer = || "till-hangzhou-04-9f3c-12/1".to_owned();
     let (pending, idle_ms) = (1_234_567, 7_100_000);
-    let holder = |known| AlarmKind::DeadConsumer { consumer: consumer(), known, pending, idle_ms };
+    let holder = |known| AlarmKind::DeadConsumer {
+        consumer: consumer(),
+        known,
+        pending,
+        at_risk: None,
+        idle_ms,
+    };
     let read_only = Message::of(&sql_away(reason!("store-reason-file-is-read-only")));
     let foreign = |key: String, holds: &str| {
         AlarmKind::ForeignKey(ForeignKey { key, holds: holds.to_owned() })
@@ -64,10 +70,22 @@ fn kinds() -> Vec<AlarmKind> {
         off(Finding::SqlStock { initial: 100_000, stock: -12_345, live: 123_456 }),
         holder(true),
         holder(false),
+        AlarmKind::DeadConsumer {
+            consumer: consumer(),
+            known: true,
+            pending,
+            at_risk: Some(0),
+            idle_ms,
+        },
         AlarmKind::SilentConsumer { consumer: consumer(), pending: 123_456, idle_ms: 7_100_000 },
         AlarmKind::LagHigh { lag: 1_234_567, drains_ms: None },
         AlarmKind::LagHigh { lag: 1_234_567, drains_ms: Some(7_100_000) },
-        AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
+        AlarmKind::JobFailed {
+            job: "close-overdue".to_owned(),
+            ago_ms: 7_100_000,
+            why: "closed 5 orders; sale #1 was left out".into(),
+        },
+        AlarmKind::Unwitnessed(Unwitnessed { seconds: 2, newest: Some(Millis(1)) }),
         AlarmKind::DeadLetters { count: 1_234_567 },
         AlarmKind::RedisReadOnly { error: full() },
         foreign(keys.buyers(VoucherId(1_204)), "string"),
@@ -147,7 +165,11 @@ fn crowded() -> Vec<Alarm> {
             pending: 0,
         },
         AlarmKind::DeadLetters { count: 86 },
-        AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
+        AlarmKind::JobFailed {
+            job: "close-overdue".to_owned(),
+            ago_ms: 7_100_000,
+            why: "closed 5 orders; sale #1 was left out".into(),
+        },
     ];
     kinds.map(|kind| Alarm { urgency: Urgency::Critical, kind }).into()
 }

@@ -423,7 +423,7 @@ pub(super) fn normal() -> Snapshot {
 
 fn dead_consumer(name: &str, pending: u64, idle_ms: u64) -> Alarm {
     let consumer = name.to_owned();
-    let kind = AlarmKind::DeadConsumer { consumer, known: true, pending, idle_ms };
+    let kind = AlarmKind::DeadConsumer { consumer, known: true, pending, at_risk: None, idle_ms };
     Alarm { urgency: Urgency::Warning, kind }
 }
 

@@ -19,6 +19,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
         db_stock,
         findings,
         incomplete: false,
+        is_outdated: false,
         shards: Vec::new(),
     }
 }
@@ -27,7 +28,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
 pub(super) fn with_findings() -> Snapshot {
     let lost = SaleAudit { persisted: 6_877, ..line(7, "hot pot 50% off", 6_880, vec![]) };
     let lost = SaleAudit { findings: vec![Finding::Unknown(2), Finding::Lost(3)], ..lost };
-    let sold = Finding::SqlStock { stock: 9_400, initial: 10_000, live: 500 };
+    let sold = Finding::SqlStock { stock: 9_400, initial: 10_000, live: 10_500 };
     let short = vec![sold, Finding::Kept(1)];
     let short = SaleAudit { db_stock: 9_400, ..line(8, "milk tea 9.9", 500, short) };
     let moving = SaleAudit { pending: 20, persisted: 860, ..line(5, "noodles", 880, vec![]) };
@@ -56,7 +57,8 @@ fn the_alarm_names_the_key_and_the_key_explains() {
 #[test]
 fn the_result_of_a_repair_is_shown() {
     let mut tui = Tui::open(with_findings(), "9Ay");
-    let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, partition_faults: 0 };
+    let done =
+        Repaired { put_back: 2, enqueued: 3, given_back: 1, derived: 0, partition_faults: 0 };
     let text = "✔ 2 buyers restored, 3 orders re-added to the stream, 1 piece returned to stock";
     tui.reply(Ok(Reply::Repaired(done))).assert_status(text);
 }

@@ -208,6 +208,9 @@ fn held([by_dead, by_recovery]: [u64; 2], audit: Balance) -> Snapshot {
     let holders = [("node-b/1", false, by_dead), ("node-a/replay", true, by_recovery)];
     with(sold_out(), |it| {
         it.audit = audit;
+        for sale in &mut it.sales {
+            sale.persisted = sale.admitted.unwrap_or(0) - by_dead - by_recovery;
+        }
         let consumers = holders.map(|(name, alive, held)| stream::consumer(name, alive, held));
         it.stream.iter_mut().for_each(|stream| stream.consumers = consumers.to_vec());
     })

@@ -190,6 +190,27 @@ fn the_ledger_says_what_it_does_not_know() {
     Tui::open(Snapshot { audit, ..with_findings() }, "9").assert_hides(all);
 }
 
+/// While the database is away, no screen claims that an audit passed: its age is what is known.
+#[test]
+fn no_audit_passed_while_the_database_is_away() {
+    let away = with(without_sql(with_findings()), |it| {
+        Arc::make_mut(&mut it.ledger.lines).retain(|line| line.findings.is_empty());
+        it.audit = Balance::Unknown;
+        it.ledger = it.ledger.clone().outdated();
+        it.ledger.taken = Some(NOW.plus(-42_000));
+    });
+    assert!(!away.sql.up && !away.ledger.lines.is_empty());
+    for (width, height) in &SIZES[1..] {
+        for keys in ["9", "9l"] {
+            let text = Tui::open(away.clone(), keys).screen_at(*width, *height);
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(!flat.contains("Audit passed") && !flat.contains(" passed │"), "{text}");
+            assert!(flat.contains("Unknown until both servers answer"), "{text}");
+            assert!(flat.contains("The last audit, 42 s ago"), "{text}");
+        }
+    }
+}
+
 #[test]
 fn an_alarm_keeps_its_next_step_when_its_error_is_long() {
     for (_, words) in languages().zip(["orders wait in the stream", "订单暂存在消息流中"])

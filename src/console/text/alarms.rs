@@ -3,6 +3,7 @@
 use seckill_engine::{
     AlarmKind, EngineError,
     error::{RedisError, StoreError},
+    event::Event,
     telemetry::{
         data_loss::{self, RecentLosses, Reconciled, list_keys},
         snapshot::LostServer,
@@ -114,15 +115,26 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
                 AlarmKind::DeadConsumer { .. } => "unknown",
                 _ => "silent",
             };
-            let idle = span(*idle_ms);
-            text!("alarms-consumer", reader, state, consumer, count = pending, idle)
+            let at_risk = match kind {
+                AlarmKind::DeadConsumer { at_risk, .. } => *at_risk,
+                _ => None,
+            };
+            // Orders that are in SQL already lack no more than the acknowledgement.
+            let risk = match at_risk {
+                Some(0) => "none",
+                Some(orders) if orders < *pending => "some",
+                _ => "unknown",
+            };
+            let (idle, orders) = (span(*idle_ms), at_risk.unwrap_or(*pending));
+            text!("alarms-consumer", reader, state, consumer, count = pending, risk, orders, idle)
         }
         AlarmKind::LagHigh { lag, drains_ms } => {
             let drains = drains_ms.map_or_else(|| "none".to_owned(), span);
             text!("alarms-lag-high", reader, lag, drains)
         }
-        AlarmKind::JobFailed { job, ago_ms } => {
-            text!("alarms-job-failed", reader, job, ago = span(*ago_ms))
+        AlarmKind::JobFailed { job, ago_ms, why } => {
+            let why = why.localized::<Event>();
+            text!("alarms-job-failed", reader, job, ago = span(*ago_ms), why)
         }
         AlarmKind::DeadLetters { count } => text!("alarms-dead-letters", reader, count),
         AlarmKind::Undelivered { sales } => {
@@ -139,6 +151,7 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
             text!("alarms-damaged", reader, keys = list_keys(keys), short = list_keys(&short(keys)))
         }
         AlarmKind::DataLoss { losses, pending } => data_loss(losses, *pending, reader),
+        AlarmKind::Unwitnessed(what) => text!("alarms-unwitnessed", reader, what),
         AlarmKind::ServerBack { server, away_ms } => {
             text!("alarms-server-back", reader, server, away = span(*away_ms))
         }

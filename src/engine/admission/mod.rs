@@ -18,7 +18,7 @@ use std::{
 use queue_bound::QueueBound;
 use redis::ScriptInvocation;
 use refusal_cache::RefusalCache;
-use seckill_model::{OrderId, Outcome, UserId, VoucherId, message::text};
+use seckill_model::{Millis, OrderId, Outcome, UserId, VoucherId, message::text};
 use seckill_redis::{Layout, keys::Partition, scripts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
@@ -39,6 +39,10 @@ pub enum AdmissionError {
     /// Redis did not answer in time; holds the last error.
     #[error("{}", text!("admission-no-answer", reason = _0.to_string()))]
     NoAnswer(Arc<EngineError>),
+    /// The order ID proposed for the request is not admitted any more: its order was closed before the reply came, or
+    /// the attempt was too late.
+    #[error("{}", text!("admission-too-late"))]
+    TooLate,
     /// Redis rejected the batch.
     #[error("{0}")]
     Rejected(Arc<EngineError>),
@@ -142,11 +146,24 @@ pub(super) struct AdmissionRequest {
     /// The shard of this buyer was sold out before.
     pub(super) again: bool,
     /// The proposed order ID, the same in every attempt: Redis may have admitted the buyer although its reply was lost.
-    pub(super) order: Option<OrderId>,
+    pub(super) order: Option<Proposal>,
     reply: oneshot::Sender<AdmissionReply>,
 }
 
+/// The order ID that is proposed for a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proposal {
+    pub(super) id: OrderId,
+    /// When it was issued. It is admitted only as long as a request may wait.
+    pub(super) at: Instant,
+}
+
 impl AdmissionRequest {
+    /// The proposed order ID, if any.
+    pub(super) fn order_id(&self) -> Option<OrderId> {
+        self.order.map(|it| it.id)
+    }
+
     /// Sends the reply. It is dropped if the caller no longer waits, which loses nothing.
     pub(super) fn reply(self, now: Instant, outcome: Result<Outcome, AdmissionError>) {
         let took = now.saturating_duration_since(self.requested);
@@ -274,7 +291,7 @@ impl Queues {
 }
 
 /// Prepares a call of the admission script for buyers of whom `again` ask a sold-out shard again; the caller appends them
-/// and their order IDs.
+/// and their order IDs, none of which is admitted after `until`.
 pub(super) fn admit_call(
     keys: &Layout,
     of: &Partition,
@@ -283,11 +300,14 @@ pub(super) fn admit_call(
     run_id: &str,
     version: u64,
     again: usize,
+    until: Millis,
 ) -> ScriptInvocation<'static> {
     let mut call = scripts::ADMIT.prepare_invoke();
     call.key(&keys.sale_keys(voucher));
     call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
+    call.key(of.returned());
     call.arg(of.group()).arg(voucher.0).arg(node).arg(run_id).arg(version).arg(again);
+    call.arg(until.0);
     call
 }
 

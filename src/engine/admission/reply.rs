@@ -50,6 +50,14 @@ pub(super) fn decision(reply: Value) -> Option<Decision> {
     Some(Decision::Each(answers))
 }
 
+/// The answer to a buyer whose proposed order ID is not admitted any more.
+const NOT_ANY_MORE: Value = Value::Int(3);
+
+/// Whether the proposed order ID is not admitted any more: the order was returned, or the attempt came too late.
+pub(super) fn is_not_any_more(answer: &Value) -> bool {
+    *answer == NOT_ANY_MORE
+}
+
 /// The decision for one request, and the place that the order has among those of its user. A buyer who holds the very
 /// ID that was proposed was admitted by an earlier attempt whose reply was lost.
 pub(super) fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<(Outcome, u8)> {

@@ -29,10 +29,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     admission::{
-        AdmissionError, AdmissionRequest, Batch, admit_call, by_voucher,
+        AdmissionError, AdmissionRequest, Batch, Proposal, admit_call, by_voucher,
         queue_bound::{QueueBound, RateMeter},
         refusal_cache::{RefusalCache, Revalidator},
-        reply::{Decision, decision, outcome_of},
+        reply::{Decision, decision, is_not_any_more, outcome_of},
         reply_all,
     },
     context::NodeContext,
@@ -41,7 +41,7 @@ use crate::{
     ids::{IdWorker, first_second},
     ledger::{
         promise_journal::Journal,
-        sale_copy::{self, Synced},
+        sale_copy::{self, Expected, Synced},
     },
     partitions,
     recovery::{
@@ -50,7 +50,10 @@ use crate::{
         sale_versions::SaleVersions,
     },
     servers::Servers,
-    telemetry::data_loss::{REDIS_RECONCILED, Reconciled},
+    telemetry::{
+        data_loss::{REDIS_RECONCILED, Reconciled, Unwitnessed},
+        log::events::SALE_MENDED,
+    },
 };
 
 /// Batches in flight at once: Redis works on one while the next is being packed.
@@ -86,6 +89,8 @@ struct Prepared {
     done: Reconciled,
     /// Reply to its buyers if SQL has no such sale, or has archived it.
     outcome: Option<Outcome>,
+    /// Fields of its copy in Redis, with the values that another program had written.
+    mended: Option<String>,
     /// Of the refusals, when it was looked up.
     generation: u64,
 }
@@ -106,6 +111,10 @@ pub struct AdmissionWorker {
     journal: Journal,
     /// The run of the Redis server that was reconciled.
     run_id: Option<String>,
+    /// It has admitted, and would know what a restart of Redis loses.
+    is_witness: bool,
+    /// The time of Redis when it last replied with it, which was then.
+    redis_time: Option<(Millis, Instant)>,
     /// Why the last batch was not decided.
     last_error: Arc<EngineError>,
     /// Identifies this task to others that reconcile.
@@ -147,6 +156,8 @@ impl AdmissionWorker {
             partition,
             journal: Journal::default(),
             run_id: None,
+            is_witness: false,
+            redis_time: None,
             last_error,
             token: reconcile::new_token(),
             damaged_streams: Vec::new(),
@@ -255,9 +266,11 @@ impl AdmissionWorker {
     async fn is_reconciled(&mut self) -> bool {
         let here = self.partition.reconciled();
         let mut look = redis::pipe();
-        look.cmd("HGET").arg(&here).arg(&self.context.node);
+        look.cmd("HGET").arg(&here).arg(&self.context.node).cmd("TIME");
         let conn = &mut self.servers.conn;
-        let Ok((reconciled,)) = conn.pipe::<(Option<String>,)>(&look).await else { return false };
+        let looked = conn.pipe::<(Option<String>, (i64, i64))>(&look).await;
+        let Ok((reconciled, (seconds, micros))) = looked else { return false };
+        self.redis_time = Some((Millis(seconds * 1_000 + micros / 1_000), Instant::now()));
         let run_id = conn.server(&here).map(|server| &server.run_id);
         if reconciled.is_none() || reconciled.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
@@ -275,7 +288,8 @@ impl AdmissionWorker {
                 return false;
             }
             damage.cuts.into_iter().for_each(|voucher| self.context.versions.note_cut(voucher));
-            damage.sales.into_iter().for_each(|voucher| self.prepare(voucher));
+            let sales = damage.sales.into_iter().chain(damage.changed);
+            sales.for_each(|voucher| self.prepare(voucher));
         }
         if !self.damaged_streams.is_empty() {
             return false;
@@ -294,10 +308,10 @@ impl AdmissionWorker {
         }
     }
 
-    /// The sales of this partition that are known, each with its time of creation.
-    fn sales_here(&self) -> Vec<(VoucherId, Millis)> {
+    /// The sales of this partition that are known.
+    fn sales_here(&self) -> Vec<Expected> {
         let mut sales = self.context.versions.current();
-        sales.retain(|(voucher, _)| self.servers.keys.partition_of(*voucher) == self.partition);
+        sales.retain(|it| self.servers.keys.partition_of(it.voucher) == self.partition);
         sales
     }
 
@@ -364,7 +378,13 @@ impl AdmissionWorker {
     /// Takes the result of that task; returns the requests that can be decided now.
     fn prepared(&mut self, voucher: VoucherId, prepared: Prepared) -> Batch {
         let waiting = self.held.remove(&voucher).unwrap_or_default();
-        let Prepared { done, outcome, generation } = prepared;
+        let Prepared { done, outcome, mended, generation } = prepared;
+        if let Some(fields) = mended {
+            let NodeContext { outbox, node, .. } = &self.context;
+            tracing::warn!(%voucher, fields, "fields of a sale had been changed in Redis");
+            let what = Event::Other(reason!("event-sale-mended", fields));
+            outbox.put_own(node, SALE_MENDED, format!("#{voucher}").into(), Message::of(&what));
+        }
         self.journal.forget(&done.refused_ids);
         let (now, closed) = (Instant::now(), done.closed);
         // Each check finds it closed again, which is not a new event.
@@ -434,11 +454,15 @@ impl AdmissionWorker {
                 return Ok(None);
             }
         }
+        let Some(now) = self.redis_now() else { return Err(batch) };
         let missing = batch.iter().filter(|request| request.order.is_none()).count();
         match self.ids.issue(&mut self.servers.conn, missing).await {
             Ok(ids) => {
+                let at = Instant::now();
                 let unnamed = batch.iter_mut().filter(|request| request.order.is_none());
-                unnamed.zip(ids).for_each(|(request, id)| request.order = Some(id));
+                unnamed
+                    .zip(ids)
+                    .for_each(|(request, id)| request.order = Some(Proposal { id, at }));
             }
             Err(EngineError::Redis(error)) if error.is_away() => return Err(batch),
             Err(error) => {
@@ -446,6 +470,11 @@ impl AdmissionWorker {
                 return Ok(None);
             }
         }
+        // No order ID is admitted later than a request may wait after it was issued, by the clock of Redis: what was
+        // admitted and returned in the meantime is remembered for longer.
+        let oldest = batch.iter().filter_map(|it| Some(it.order?.at.elapsed())).max();
+        let left =
+            self.answer_within().as_millis() as i64 - oldest.unwrap_or_default().as_millis() as i64;
         let here = self.partition.reconciled();
         let Servers { conn, keys, .. } = &mut self.servers;
         let Ok(mut connection) = conn.multiplexed(&here).await else { return Err(batch) };
@@ -456,12 +485,13 @@ impl AdmissionWorker {
         let (of, context) = (&self.partition, &self.context);
         let run_id = self.run_id.as_deref().unwrap_or_default();
         let again = batch.iter().filter(|request| request.again).count();
-        let mut call = admit_call(keys, of, voucher, &context.node, run_id, known.version, again);
+        let (node, version) = (&context.node, known.version);
+        let mut call = admit_call(keys, of, voucher, node, run_id, version, again, now.plus(left));
         for request in &batch {
             call.arg(request.user.0);
         }
         for request in &batch {
-            call.arg(request.order.map_or(0, OrderId::get));
+            call.arg(request.order_id().map_or(0, OrderId::get));
         }
         let (replicas, wait_ms) =
             (context.deployment.settings.wait_replicas, context.deployment.settings.wait_ms);
@@ -540,10 +570,18 @@ impl AdmissionWorker {
                     self.rate.note(batch.len(), first.requested, waiting, now);
                 }
                 self.context.meters.note_latencies(batch.iter().map(took));
+                let too_late = answers.iter().filter(|it| is_not_any_more(it)).count();
+                if too_late > 0 {
+                    tracing::warn!(requests = too_late, "order IDs are not admitted any more");
+                }
                 let refused = |it: &&Value| outcome_of(it, None) == Some((Outcome::SoldOut, 0));
                 self.note_refused(&batch, answers.iter().filter(refused).count());
                 for (request, answer) in batch.into_iter().zip(answers) {
-                    let outcome = outcome_of(&answer, request.order);
+                    if is_not_any_more(&answer) {
+                        request.reply(now, Err(AdmissionError::TooLate));
+                        continue;
+                    }
+                    let outcome = outcome_of(&answer, request.order_id());
                     if let Some((Outcome::Admitted { order: id }, place)) = outcome {
                         let (user_id, voucher_id) = (request.user, request.voucher);
                         self.journal.note(now, SaleOrder { id, user_id, voucher_id, place });
@@ -626,6 +664,8 @@ impl AdmissionWorker {
                 self.context.versions.note(&sale);
             }
         }
+        let now = self.servers.conn.now_at(&here).await?;
+        self.redis_time = Some((now, Instant::now()));
         let sales = self.sales_here();
         match reconcile::check(&mut self.servers, &self.partition, &sales).await {
             Ok(damage) => {
@@ -680,10 +720,51 @@ impl AdmissionWorker {
         let NodeContext { node, deployment, .. } = &self.context;
         let (conn, dead_ms) = (&mut self.servers.conn, deployment.settings.node_dead_ms);
         await_peers(conn, &self.partition, node, &run, &self.peers, dead_ms, is_lost).await?;
+        self.note_peers().await;
+        self.note_run(&run, is_first).await?;
+        self.is_witness = true;
         // A restart in the middle of it is noticed by the next connection.
         self.run_id = Some(run);
-        self.note_peers().await;
         self.note_restored().await;
+        Ok(())
+    }
+
+    /// Remembers the run of the server in SQL. If no node lived when the last run ended, and Redis does not show that it
+    /// has all that was written in it, what may be missing is an event.
+    async fn note_run(&mut self, run: &str, is_first: bool) -> Result<()> {
+        let of = &self.partition;
+        let name = format!("redis_run_{}", of.number());
+        let before = self.servers.store.setting(&name).await?;
+        if before.as_deref() != Some(run) {
+            let Servers { conn, keys, .. } = &mut self.servers;
+            let mut stopped: Vec<Option<String>> =
+                vec![conn.query(cmd("GET").arg(of.stopped())).await?];
+            if !conn.is_cluster() {
+                stopped.push(conn.query(cmd("GET").arg(keys.home().stopped())).await?);
+            }
+            let is_kept = stopped.contains(&before);
+            let is_alone = is_first && !self.is_witness && self.peers.is_empty();
+            let mut is_noted = true;
+            if before.is_some() && is_alone && !is_kept {
+                let lost = deployment::may_lose(&self.context.deployment, conn, of).await?;
+                if let Some(seconds) = lost {
+                    let newest = self.servers.partition_stats(of).await?.stream.generated;
+                    let newest = newest.map(|last| last.added());
+                    let unwitnessed = Some(Unwitnessed { seconds, newest });
+                    let done = Reconciled { unwitnessed, ..Reconciled::default() };
+                    self.note_reconciled(event::partition(of.number()), done);
+                    // Before the run counts as known: otherwise the next start finds it again.
+                    is_noted = self.context.outbox.write(&self.servers.store).await;
+                }
+            }
+            let store = &self.servers.store;
+            if is_noted {
+                store.change_setting(&name, before.as_deref(), run).await?;
+            }
+        }
+        let gone =
+            cmd("DEL").arg(self.partition.stopped()).arg(self.servers.keys.home().stopped()).take();
+        self.servers.conn.query::<u64>(&gone).await?;
         Ok(())
     }
 
@@ -699,6 +780,12 @@ impl AdmissionWorker {
         tracing::warn!(%subject, promised, refused, "Redis had lost data and was reconciled; the audit log has the details");
         let NodeContext { outbox, node, .. } = &self.context;
         outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done)));
+    }
+
+    /// The time of Redis at least: it was this long ago that Redis replied with it.
+    fn redis_now(&self) -> Option<Millis> {
+        let (time, then) = self.redis_time?;
+        Some(time.plus(then.elapsed().as_millis() as i64))
     }
 
     fn answer_within(&self) -> Duration {
@@ -745,7 +832,7 @@ async fn prepare(
     };
     let of = reconciler.servers.keys.partition_of(voucher);
     let reconciling = EngineError::Reconciling(reconciler.servers.keys.sale(voucher));
-    let damage = reconcile::check(reconciler.servers, &of, &[(voucher, sale.created)]).await?;
+    let damage = reconcile::check(reconciler.servers, &of, &[Expected::from(&sale)]).await?;
     if damage.is_for_all_nodes() {
         reconcile::summon_all(&mut reconciler.servers.conn, &of).await?;
         return Err(EngineError::Reconciling(of.orders()));
@@ -757,10 +844,13 @@ async fn prepare(
     }
     // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
     // being reduced has this version, and stays open.
-    if done.closed.is_none()
-        && sale_copy::try_sync(reconciler.servers, &sale, "").await? == Synced::Damaged
-    {
-        return Err(reconciling);
+    let mut mended = None;
+    if done.closed.is_none() {
+        match sale_copy::try_sync(reconciler.servers, &sale, "").await? {
+            Synced::Damaged => return Err(reconciling),
+            Synced::Mended(fields) => mended = Some(fields),
+            _ => {}
+        }
     }
     let known = versions.get(voucher).map_or(0, |known| known.version);
     if sale.version < known {
@@ -771,7 +861,7 @@ async fn prepare(
             return Err(reconciling);
         }
     }
-    Ok(Prepared { done, ..Prepared::default() })
+    Ok(Prepared { done, mended, ..Prepared::default() })
 }
 
 /// Compares the orders of a partition with their buyers; repeats that after an error.

@@ -139,7 +139,7 @@ impl fmt::Display for Reply {
             }
             Self::Repaired(done) => {
                 let (buyers, orders, pieces) = (done.put_back, done.enqueued, done.given_back);
-                text!("reply-repaired", buyers, orders, pieces)
+                text!("reply-repaired", buyers, orders, pieces, stocks = done.derived)
             }
             Self::Planned(plan) => text!("common-entries", count = plan.totals.entries),
             Self::Cancelled(running) => text!("reply-cancelling", running),

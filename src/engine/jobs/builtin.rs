@@ -56,6 +56,9 @@ async fn close_overdue(run: Run) -> Result<Done> {
     let closed = payment::close_overdue(&mut servers, before, now, &run.fence, &run.stop).await?;
     servers.store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
     let (orders, given_back) = (closed.orders, closed.given_back);
+    if let Some(sales) = closed.left_out.reason() {
+        return Err(EngineError::Failed(reason!("job-closed-partly", orders, given_back, sales)));
+    }
     Ok(Done { rows: orders, detail: Some(reason!("job-closed", orders, given_back)) })
 }
 

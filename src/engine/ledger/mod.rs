@@ -220,6 +220,11 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         flows.undelivered.retain_mut(in_flight);
         flows.pending.retain_mut(in_flight);
     }
+    let changed = if known && in_sql && !archived {
+        sale_copy::changed_fields(servers, sale).await?
+    } else {
+        None
+    };
     let unknown = unknown_among(servers, voucher, &orders).await?.len() as u64;
     let redis = redis_ledger(&facts, sale);
     let ledger = SaleLedger {
@@ -227,6 +232,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         admitted: facts.buyers,
         damaged,
         other,
+        changed,
         in_sql,
         archived,
         sql,
@@ -251,6 +257,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         db_stock: sql.stock,
         findings: ledger.findings(),
         incomplete: false,
+        is_outdated: false,
         shards: Vec::new(),
     })
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use redis::cmd;
-use seckill_model::{Millis, Sale, VoucherId};
-use seckill_redis::{Connection, Layout, RedisError, scripts};
+use seckill_model::{Millis, Sale, SaleState, VoucherId};
+use seckill_redis::{Connection, Layout, RedisError, lossy_utf8::Text, scripts};
 
 use crate::{EngineError, Result, servers::Servers};
 
@@ -55,8 +55,67 @@ pub(crate) fn shard(sale: &Sale) -> String {
     sale.shard.map_or_else(String::new, |shard| shard.to_string())
 }
 
-/// Result of an update.
+/// The fields in which the copy in Redis differs from SQL although it has the same version: another program changed them.
+/// `None` if there are none.
+pub(crate) async fn changed_fields(servers: &mut Servers, sale: &Sale) -> Result<Option<String>> {
+    let wanted = Expected::from(sale).fields();
+    let names = ["state", "begin", "end", "limit"];
+    let mut read = cmd("HMGET");
+    read.arg(servers.keys.sale(sale.voucher_id)).arg("version").arg(&names);
+    let found: Vec<Option<Text>> = match servers.conn.query(&read).await {
+        Err(RedisError::Rejected(_) | RedisError::Foreign(_)) => return Ok(None),
+        found => found?,
+    };
+    let found: Vec<String> =
+        found.into_iter().map(|it| it.map_or_else(String::new, |Text(it)| it)).collect();
+    let mut pairs = found.iter().zip(wanted.split(':'));
+    if pairs.next().is_none_or(|(version, wanted)| version != wanted) {
+        return Ok(None);
+    }
+    let differ = names.iter().zip(pairs).filter(|(_, (found, wanted))| found != wanted);
+    let differ: Vec<String> =
+        differ.map(|(name, (found, wanted))| format!("{name} {found} (SQL: {wanted})")).collect();
+    Ok((!differ.is_empty()).then(|| differ.join(", ")))
+}
+
+/// A sale as SQL has it, to compare its keys in Redis with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    /// The sale or shard.
+    pub(crate) voucher: VoucherId,
+    /// A different time means a different sale: SQL was rolled back, and the ID was assigned again.
+    pub(crate) created: Millis,
+    pub(crate) version: u64,
+    pub(crate) state: SaleState,
+    pub(crate) begin: Millis,
+    pub(crate) end: Millis,
+    pub(crate) limit: u8,
+}
+
+impl From<&Sale> for Expected {
+    fn from(sale: &Sale) -> Self {
+        Self {
+            voucher: sale.voucher_id,
+            created: sale.created,
+            version: sale.version,
+            state: sale.state,
+            begin: sale.begin.unwrap_or_default(),
+            end: sale.end.unwrap_or_default(),
+            limit: sale.limit,
+        }
+    }
+}
+
+impl Expected {
+    /// What its version determines, as `check_partition.lua` expects it.
+    pub(crate) fn fields(&self) -> String {
+        let Self { version, state, begin, end, limit, .. } = self;
+        format!("{version}:{}:{}:{}:{limit}", <&str>::from(*state), begin.0, end.0)
+    }
+}
+
+/// Result of an update.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Synced {
     /// Redis has applied this version.
     Taken,
@@ -66,6 +125,8 @@ pub enum Synced {
     Cutting,
     /// The same, and the process that reduces it takes too long: a newer version puts the pieces back.
     Expired,
+    /// Redis had this version, with other values in these fields: it has those of SQL now.
+    Mended(String),
     /// Its keys are inconsistent or missing: it has to be reconciled with its buyers.
     Damaged,
 }
@@ -103,6 +164,9 @@ pub(crate) async fn try_sync(servers: &mut Servers, sale: &Sale, how: &str) -> R
         "cutting" => Ok(Synced::Cutting),
         "expired" => Ok(Synced::Expired),
         "damaged" => Ok(Synced::Damaged),
+        mended if mended.starts_with("mended ") => {
+            Ok(Synced::Mended(mended.trim_start_matches("mended ").to_owned()))
+        }
         "other" => Err(EngineError::OtherSale(sale.sale_id())),
         _ => Err(RedisError::reply("sync_sale.lua").into()),
     }

@@ -15,6 +15,7 @@ use seckill_model::{
 use seckill_redis::{
     Connection, dead_letters, group,
     keys::{Partition, type_of},
+    lock_holders::foreign_index,
     repair,
     stream::{self, Delivered},
     stream_stats::RedisStats,
@@ -87,7 +88,22 @@ impl PartitionFault {
 
 /// Returns the current faults of a partition.
 pub async fn faults(servers: &mut Servers, of: &Partition) -> Result<Vec<PartitionFault>> {
-    Ok(detect(of, &servers.partition_stats(of).await?))
+    let mut found = detect(of, &servers.partition_stats(of).await?);
+    found.extend(lock_faults(servers, of).await?);
+    Ok(found)
+}
+
+/// The keys that all locks share, as faults of the home partition.
+async fn lock_faults(servers: &mut Servers, of: &Partition) -> Result<Vec<PartitionFault>> {
+    let Servers { conn, keys, .. } = servers;
+    if *of != keys.home() {
+        return Ok(Vec::new());
+    }
+    match foreign_index(conn, keys).await {
+        // On a cluster, another server may hold them.
+        Err(error) if error.is_away() && conn.is_cluster() => Ok(Vec::new()),
+        found => Ok(found?.into_iter().map(PartitionFault::ForeignKey).collect()),
+    }
 }
 
 /// The faults of a partition; the keys are a contract of `audit --json`.
@@ -114,7 +130,16 @@ pub async fn all_faults(servers: &mut Servers) -> Result<Vec<PartitionFindings>>
 }
 
 fn detect(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
-    let keys = [of.orders(), of.dead(), of.nodes(), of.instances(), of.reconciled(), of.gone()];
+    let keys = [
+        of.orders(),
+        of.dead(),
+        of.nodes(),
+        of.instances(),
+        of.reconciled(),
+        of.rates(),
+        of.http(),
+        of.gone(),
+    ];
     let foreign = stats.foreign.iter().filter(|it| keys.contains(&it.key));
     let mut found: Vec<_> = foreign.cloned().map(PartitionFault::ForeignKey).collect();
     let is_foreign = |key: &&String| stats.foreign.iter().any(|it| it.key == **key);
@@ -143,8 +168,10 @@ pub async fn repair_partition(
     node: &str,
 ) -> Result<u64> {
     let stats = servers.partition_stats(of).await?;
+    let mut found = detect(of, &stats);
+    found.extend(lock_faults(servers, of).await?);
     let mut repaired = 0;
-    for fault in detect(of, &stats).into_iter().filter(|fault| !fault.is_of_stream()) {
+    for fault in found.into_iter().filter(|fault| !fault.is_of_stream()) {
         let why = fault.reason();
         let repair = match &fault {
             PartitionFault::ForeignKey(ForeignKey { key, .. }) => {

@@ -13,7 +13,7 @@ use std::{
 
 use redis::{cmd, pipe};
 use seckill_model::{
-    EntryId, Millis, OrderEntry, OrderId, Sale, SaleOrder, SaleState, VoucherId,
+    EntryId, OrderEntry, OrderId, Sale, SaleOrder, SaleState, VoucherId,
     faults::{self, Point},
 };
 use seckill_redis::{
@@ -25,7 +25,7 @@ use crate::{
     EngineError, Result,
     ledger::{
         self, entry_check,
-        sale_copy::{self, Synced},
+        sale_copy::{self, Expected, Synced},
     },
     lists::{self, group_by},
     payment,
@@ -217,6 +217,8 @@ pub(crate) struct Damage {
     pub(crate) sales: Vec<VoucherId>,
     /// Sales whose stock a process has removed from Redis and not from SQL, for too long.
     pub(crate) cuts: Vec<VoucherId>,
+    /// Sales with fields that their version does not have in SQL.
+    pub(crate) changed: Vec<VoucherId>,
     /// Entries ever added to the order stream.
     added: u64,
 }
@@ -279,16 +281,17 @@ pub(crate) async fn await_restored(servers: &mut Servers, voucher: VoucherId) ->
     }
 }
 
-/// Checks the streams of a partition and the keys of these sales, given with their time of creation in SQL.
+/// Checks the streams of a partition and the keys of these sales.
 pub(crate) async fn check(
     servers: &mut Servers,
     of: &Partition,
-    sales: &[(VoucherId, Millis)],
+    sales: &[Expected],
 ) -> Result<Damage, RedisError> {
     let (first, rest) = sales.split_at(sales.len().min(CHECKED));
     let mut damage = check_page(servers, of, first, None).await?;
     for page in rest.chunks(CHECKED) {
-        let Damage { streams, sales, cuts, .. } = check_page(servers, of, page, None).await?;
+        let Damage { streams, sales, cuts, changed, .. } =
+            check_page(servers, of, page, None).await?;
         for name in streams {
             if !damage.streams.contains(&name) {
                 damage.streams.push(name);
@@ -296,6 +299,7 @@ pub(crate) async fn check(
         }
         damage.sales.extend(sales);
         damage.cuts.extend(cuts);
+        damage.changed.extend(changed);
     }
     Ok(damage)
 }
@@ -304,27 +308,27 @@ pub(crate) async fn check(
 async fn check_page(
     servers: &mut Servers,
     of: &Partition,
-    sales: &[(VoucherId, Millis)],
+    sales: &[Expected],
     accept: Option<u64>,
 ) -> Result<Damage, RedisError> {
     let Servers { conn, keys, .. } = servers;
     let mut call = scripts::CHECK_PARTITION.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.watermark());
-    for (sale, _) in sales {
-        call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
+    for sale in sales {
+        call.key(&keys.sale_keys(sale.voucher)).key(keys.tally(sale.voucher));
     }
     call.arg(if accept.is_some() { "accept" } else { "" }).arg(accept.unwrap_or(0));
-    for (_, created) in sales {
-        call.arg(created.0);
+    for sale in sales {
+        call.arg(sale.created.0).arg(sale.fields());
     }
-    let (streams, damaged, added, cuts): (Vec<String>, Vec<usize>, u64, Vec<usize>) =
+    type Places = Vec<usize>;
+    let (streams, damaged, added, cuts, changed): (Vec<String>, Places, u64, Places, Places) =
         conn.invoke(&call).await?;
     // They count from 1.
-    let named = |places: Vec<usize>| {
-        let found = places.into_iter().filter_map(|place| sales.get(place.checked_sub(1)?));
-        found.map(|(voucher, _)| *voucher).collect()
-    };
-    Ok(Damage { streams, sales: named(damaged), cuts: named(cuts), added })
+    let at = |place: usize| Some(sales.get(place.checked_sub(1)?)?.voucher);
+    let named = |places: Places| places.into_iter().filter_map(at).collect();
+    let (sales, cuts, changed) = (named(damaged), named(cuts), named(changed));
+    Ok(Damage { streams, sales, cuts, changed, added })
 }
 
 /// Result of an attempt to begin.
@@ -727,9 +731,10 @@ impl<'a> Reconciler<'a> {
         let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
         let mut call = scripts::RESTORE.prepare_invoke();
         call.key(&keys.sale_keys(voucher)).key(of.orders()).key(of.dead());
-        call.key(of.watermark()).key(keys.tally(voucher));
+        call.key(of.watermark()).key(keys.tally(voucher)).key(of.returned());
         call.arg(voucher.0).arg::<&str>(entry.into());
         call.arg(token).arg(LEASE.as_millis() as u64);
+        call.arg(payment::REMEMBER_RETURNED.as_millis() as u64);
         for order in buyers {
             call.arg(order.user_id.0).arg(order.place).arg(order.id.get());
         }

@@ -36,6 +36,9 @@ pub struct Repaired {
     pub enqueued: u64,
     /// Closed orders whose piece was returned.
     pub given_back: u64,
+    /// Sales whose stock in SQL was derived from their live orders.
+    #[serde(default)]
+    pub derived: u64,
     /// Faults of partitions that were repaired.
     #[serde(default)]
     pub partition_faults: u64,
@@ -51,29 +54,45 @@ pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleAudit>> {
 /// Executes `plan`, sale by sale.
 ///
 /// # Errors
-/// A server is unreachable, or `stop` was cancelled; the sales repaired by then are reported.
+/// A server is unreachable, `stop` was cancelled, or a sale could not be repaired: the first error, with the sales that
+/// were repaired.
 pub async fn apply_all(
     servers: &mut Servers,
     plan: &[SaleAudit],
     stop: &CancellationToken,
 ) -> Result<Repaired> {
     let (mut done, mut parts, mut sales) = (Repaired::default(), 0, Vec::new());
-    for sale in plan {
+    let mut failed: Option<EngineError> = None;
+    'sales: for sale in plan {
         for part in sale.parts().iter().filter(|part| !part.findings.is_empty()) {
             let one = if stop.is_cancelled() {
                 Err(EngineError::Stopping)
             } else {
                 apply(servers, part).await
             };
-            let one = one.map_err(|why| {
-                why.after(parts, || {
-                    let (done, planned) = (sales.len(), plan.len());
-                    reason!("done-repaired", done, planned, sales = sale_list(&sales))
-                })
-            })?;
+            let one = match one {
+                Ok(one) => one,
+                Err(why) => {
+                    // A fault of one sale does not stop the others; an unreachable server does.
+                    let stops = why.is_away() || why == EngineError::Stopping;
+                    tracing::warn!(sale = %part.voucher_id, %why, "a sale was not repaired");
+                    failed.get_or_insert_with(|| match why {
+                        why if stops => why,
+                        why => {
+                            let (sale, why) = (part.voucher_id, why.to_string());
+                            EngineError::Failed(reason!("job-left-out", sale, why))
+                        }
+                    });
+                    if stops {
+                        break 'sales;
+                    }
+                    continue;
+                }
+            };
             done.put_back += one.put_back;
             done.enqueued += one.enqueued;
             done.given_back += one.given_back;
+            done.derived += one.derived;
             parts += 1;
             // A sale that was repaired in part is listed as well.
             if sales.last() != Some(&sale.voucher_id) {
@@ -81,7 +100,12 @@ pub async fn apply_all(
             }
         }
     }
-    Ok(done)
+    failed.map_or(Ok(done), |why| {
+        Err(why.after(parts, || {
+            let (done, planned) = (sales.len(), plan.len());
+            reason!("done-repaired", done, planned, sales = sale_list(&sales))
+        }))
+    })
 }
 
 /// Executes the repair of one sale that is not spread, or of one shard. Safe to repeat, also while buyers are admitted and
@@ -96,6 +120,12 @@ pub async fn apply(servers: &mut Servers, audit: &SaleAudit) -> Result<Repaired>
                 // Orders that SQL lost with it are enqueued again.
                 done.enqueued += ledger::enqueue_lost(servers, voucher).await?.len() as u64;
             }
+            Cure::SqlStock => {
+                let now = servers.conn.now().await?;
+                done.derived += u64::from(servers.store.derive_stock(voucher, now).await?);
+            }
+            // The delivery below does it.
+            Cure::Update => {}
             Cure::Remove => {
                 drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
             }

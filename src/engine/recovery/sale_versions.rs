@@ -8,10 +8,10 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use seckill_model::{Millis, Sale, SaleState, VoucherId, sale::Shard};
+use seckill_model::{Sale, SaleState, VoucherId, sale::Shard};
 use tokio::sync::Notify;
 
-use crate::admission::ShardedSale;
+use crate::{admission::ShardedSale, ledger::sale_copy::Expected};
 
 /// The state of a sale that a node knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(crate) struct KnownSale {
     pub(crate) archived: bool,
     /// Of which voucher it is a shard, if of one.
     pub(crate) shard: Option<Shard>,
-    /// A different time means a different sale: SQL was rolled back, and the ID was assigned again.
-    created: Millis,
+    /// What Redis should hold of it.
+    expected: Expected,
 }
 
 /// The newest known versions, and the vouchers whose sales are spread over shards; shared by the tasks of a node.
@@ -50,8 +50,8 @@ impl SaleVersions {
     /// Records a sale as read from SQL.
     pub(crate) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;
-        let now =
-            KnownSale { version: sale.version, archived, shard: sale.shard, created: sale.created };
+        let (version, shard, expected) = (sale.version, sale.shard, Expected::from(sale));
+        let now = KnownSale { version, archived, shard, expected };
         match sale.shard {
             Some(shard) if self.sharded(shard.of).is_none_or(|it| it.shard != shard) => {
                 let whole = Arc::new(ShardedSale::new(shard, self.wake()));
@@ -65,7 +65,7 @@ impl SaleVersions {
         }
         let mut known = self.known.lock();
         let entry = known.entry(sale.voucher_id).or_insert(now);
-        if entry.version <= now.version || entry.created != now.created {
+        if entry.version <= now.version || entry.expected.created != now.expected.created {
             *entry = now;
         }
     }
@@ -96,13 +96,13 @@ impl SaleVersions {
         self.known.lock().get(&voucher).copied()
     }
 
-    /// Sales that Redis has to hold, by voucher ID, each with its creation time.
-    pub(crate) fn current(&self) -> Vec<(VoucherId, Millis)> {
+    /// Sales that Redis has to hold, by voucher ID.
+    pub(crate) fn current(&self) -> Vec<Expected> {
         let known = self.known.lock();
-        let current = known.iter().filter(|(_, it)| !it.archived);
-        let mut all: Vec<_> = current.map(|(voucher, it)| (*voucher, it.created)).collect();
+        let current = known.values().filter(|it| !it.archived);
+        let mut all: Vec<_> = current.map(|it| it.expected).collect();
         drop(known);
-        all.sort_unstable();
+        all.sort_unstable_by_key(|it| it.voucher);
         all
     }
 }

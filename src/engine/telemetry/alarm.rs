@@ -7,7 +7,7 @@ use seckill_model::{ForeignKey, Message, VoucherId, ledger::SaleFinding};
 
 use seckill_redis::connection::LostServer;
 
-use super::data_loss::RecentLosses;
+use super::data_loss::{RecentLosses, Unwitnessed};
 
 /// A condition that needs attention.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -82,6 +82,9 @@ pub enum AlarmKind {
         known: bool,
         /// Number of entries.
         pending: u64,
+        /// How many of them may hold an order that is not in SQL: the others are only to be acknowledged. `None` if SQL
+        /// was not read.
+        at_risk: Option<u64>,
         /// Milliseconds since its last read.
         idle_ms: u64,
     },
@@ -107,6 +110,8 @@ pub enum AlarmKind {
         job: String,
         /// Milliseconds since that run started.
         ago_ms: u64,
+        /// Its error.
+        why: Message,
     },
     /// There are dead letters.
     DeadLetters {
@@ -128,6 +133,8 @@ pub enum AlarmKind {
         /// Entries held by dead consumers.
         pending: u64,
     },
+    /// Redis restarted or failed over while no node lived: admissions may be missing.
+    Unwitnessed(Unwitnessed),
     /// A server is reachable again; shown for a minute.
     ServerBack {
         /// The server.

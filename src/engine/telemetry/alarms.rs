@@ -10,7 +10,7 @@ use crate::EngineError;
 
 use super::{
     Snapshot,
-    data_loss::RecentLosses,
+    data_loss::{RecentLosses, Reconciled, Unwitnessed},
     snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
 };
 
@@ -56,6 +56,10 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     if !snapshot.damaged.is_empty() && snapshot.redis.up {
         add(Urgency::Critical, AlarmKind::Damaged { keys: snapshot.damaged.clone() });
     }
+    let (unwitnessed, losses) = split(losses);
+    if let Some(unwitnessed) = unwitnessed {
+        add(Urgency::Warning, AlarmKind::Unwitnessed(unwitnessed));
+    }
     if let Some(losses) = losses {
         // Restored data needs no action. Broken promises do. Entries held by live consumers will be written.
         let dead =
@@ -86,7 +90,8 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
             let ConsumerLine { alive, known, pending, idle_ms, .. } = *holder;
             let consumer = holder.name.clone();
             if !alive {
-                let kind = AlarmKind::DeadConsumer { consumer, known, pending, idle_ms };
+                let at_risk = snapshot.unwritten().map(|orders| orders.min(pending));
+                let kind = AlarmKind::DeadConsumer { consumer, known, pending, at_risk, idle_ms };
                 add(Urgency::Warning, kind);
             } else if idle_ms >= SILENT_MS && snapshot.sql.takes_writes() {
                 // While the database is unreachable or locked, all consumers wait for it.
@@ -107,7 +112,8 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         let failed = |run: &&JobRun| run.outcome == JobOutcome::Failed && !is_audit_failure(run);
         if let Some(run) = job.runs.iter().find(ended).filter(failed) {
             let (job, ago_ms) = (job.name.clone(), snapshot.taken.since(run.started));
-            add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
+            let why = run.detail.clone().unwrap_or_default();
+            add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms, why });
         }
     }
     for server in [&snapshot.redis, &snapshot.sql] {
@@ -117,6 +123,14 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         }
     }
     found
+}
+
+/// Separates what may be missing without a record from the known losses, if there are any.
+fn split(losses: Option<RecentLosses>) -> (Option<Unwitnessed>, Option<RecentLosses>) {
+    let Some(mut losses) = losses else { return (None, None) };
+    let unwitnessed = losses.total.unwitnessed.take();
+    let is_known = unwitnessed.is_none() || losses.total != Reconciled::default();
+    (unwitnessed, is_known.then_some(losses))
 }
 
 /// Returns the reason why the database accepts no orders.
@@ -167,10 +181,10 @@ mod tests {
     use super::*;
     use crate::telemetry::{
         Point, Series,
-        data_loss::Reconciled,
-        snapshot::{JobLine, NodeState, StreamLine},
+        snapshot::{JobLine, NodeState, SaleLine, StreamLine},
     };
-    use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding};
+    use seckill_model::{Cause, ForeignKey, Millis, Sale, SaleState, VoucherId, ledger::Finding};
+    use seckill_redis::stream_stats::SaleStats;
 
     fn healthy() -> Snapshot {
         let up = Health { up: true, ..Health::default() };
@@ -288,6 +302,43 @@ mod tests {
     }
 
     #[test]
+    fn the_alarm_of_a_dead_consumer_knows_how_many_orders_are_at_risk() {
+        let at_risk = |sql_up: bool, persisted: u64| {
+            let mut snapshot = healthy();
+            let sale = Sale {
+                voucher_id: VoucherId(1),
+                title: String::new(),
+                initial: 9_000,
+                stock: 9_000 - persisted,
+                begin: None,
+                end: None,
+                state: SaleState::Running,
+                limit: 1,
+                changed: Millis(1),
+                version: 1,
+                delivered: 1,
+                created: Millis(1),
+                shard: None,
+            };
+            let facts = SaleStats { buyers: 9_000, initial: Some(9_000), ..SaleStats::default() };
+            snapshot.sales = vec![SaleLine::of(&sale, Millis(1), Some(&facts))].into();
+            snapshot.sql.up = sql_up;
+            let consumers = vec![holder(false, 6)];
+            snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
+            let kinds = alarms(&snapshot, None).into_iter().map(|it| it.kind);
+            let found = kinds.filter_map(|kind| match kind {
+                AlarmKind::DeadConsumer { at_risk, .. } => Some(at_risk),
+                _ => None,
+            });
+            found.last().unwrap()
+        };
+        assert_eq!(at_risk(true, 9_000), Some(0), "all orders are in SQL");
+        assert_eq!(at_risk(true, 8_998), Some(2));
+        assert_eq!(at_risk(true, 8_000), Some(6), "no more than it holds");
+        assert_eq!(at_risk(false, 9_000), None, "unknown without SQL");
+    }
+
+    #[test]
     fn a_consumer_of_no_node_is_marked() {
         for known in [true, false] {
             let mut snapshot = healthy();
@@ -373,7 +424,8 @@ mod tests {
                 alarms(&Snapshot { jobs: vec![job], taken: Millis(9_000), ..healthy() }, None);
             found.into_iter().next().map(|it| it.kind)
         };
-        let failed = Some(AlarmKind::JobFailed { job: "close-overdue".into(), ago_ms: 7_000 });
+        let why = Message::default();
+        let failed = Some(AlarmKind::JobFailed { job: "close-overdue".into(), ago_ms: 7_000, why });
         assert_eq!(raised(&[Failed, Done], false), failed);
         assert_eq!(raised(&[Running, Failed], false), failed, "it has not ended yet");
         assert_eq!(raised(&[Done, Failed], false), None);

@@ -47,12 +47,31 @@ pub struct Reconciled {
     pub archived: u64,
     /// Why the sale stays closed.
     pub closed: Option<Closed>,
+    /// Redis restarted or failed over while no node lived.
+    pub unwitnessed: Option<Unwitnessed>,
     /// The `promised` orders; the event has only their number.
     #[serde(skip)]
     pub promised_ids: Vec<OrderId>,
     /// The `refused` orders.
     #[serde(skip)]
     pub refused_ids: Vec<OrderId>,
+}
+
+/// A restart or failover of Redis while no node lived, which would have remembered what it admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unwitnessed {
+    /// How many seconds of admissions may be missing; 0 if that is unknown.
+    pub seconds: u64,
+    /// The newest admission that Redis has; `None` if it has none.
+    pub newest: Option<Millis>,
+}
+
+impl fmt::Display for Unwitnessed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seconds, newest } = *self;
+        let newest = newest.map_or_else(|| "none".to_owned(), |at| at.to_string());
+        f.write_str(&text!("loss-unwitnessed", seconds, newest))
+    }
 }
 
 /// Why a sale cannot be reconciled without an operator.
@@ -94,6 +113,7 @@ impl Reconciled {
         self.unknown += other.unknown;
         self.archived += other.archived;
         self.closed = self.closed.or(other.closed);
+        self.unwitnessed = self.unwitnessed.or(other.unwitnessed);
         self.promised_ids.extend(other.promised_ids);
         self.refused_ids.extend(other.refused_ids);
     }
@@ -110,7 +130,8 @@ impl Reconciled {
             counted(unknown, |count| text!("loss-unknown", count)),
             counted(archived, |count| text!("loss-archived", count)),
         ];
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        let unwitnessed = self.unwitnessed.map(|it| it.to_string());
+        let parts: Vec<_> = parts.into_iter().flatten().chain(unwitnessed).collect();
         if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) }
     }
 }

@@ -46,4 +46,14 @@ impl LedgerPage {
             partitions: Arc::new(partitions),
         }
     }
+
+    /// The same while a server does not answer: what the audit found is past, and nothing proves it now.
+    #[must_use]
+    pub fn outdated(mut self) -> Self {
+        for line in Arc::make_mut(&mut self.lines) {
+            line.is_outdated = true;
+            line.shards.iter_mut().for_each(|shard| shard.is_outdated = true);
+        }
+        self
+    }
 }

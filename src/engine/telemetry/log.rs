@@ -20,6 +20,8 @@ pub mod events {
     pub const ALARM_CLEARED: &str = "alarm cleared";
     /// A node has repaired a partition.
     pub const PARTITION_REPAIRED: &str = "partition repaired";
+    /// Fields of a sale in Redis had other values than in SQL, and were set back.
+    pub const SALE_MENDED: &str = "sale mended";
     /// The database rejects a batch for a reason that is not caused by one of its orders.
     pub const ORDERS_WAIT: &str = "orders wait";
     /// The batch was written later.
@@ -64,6 +66,7 @@ impl Weight {
             | events::DATABASE_AWAY
             | events::NODE_DEAD
             | events::PARTITION_REPAIRED
+            | events::SALE_MENDED
             | REDIS_RECONCILED => Self::Trouble,
             events::ALARM_CLEARED
             | events::REDIS_BACK

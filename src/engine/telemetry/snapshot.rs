@@ -133,6 +133,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns at most how many admitted orders are not in SQL; `None` if a server did not answer.
+    pub fn unwritten(&self) -> Option<u64> {
+        if !self.redis.up || !self.sql.up || !self.unreachable.is_empty() {
+            return None;
+        }
+        let open = |sale: &SaleLine| Some(sale.admitted?.saturating_sub(sale.persisted));
+        self.sales.iter().map(open).sum()
+    }
+
     /// Returns the sale or the shard with this voucher ID.
     pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
         let shards = self.sales.iter().flat_map(|sale| &sale.shards);

@@ -12,4 +12,5 @@ mod users;
 
 pub use bench_baseline::Placed;
 pub use order_rate::OrderFlow;
+pub use payment::Overdue;
 pub use sales::ImportedOrder;

@@ -273,6 +273,13 @@ impl Store {
     pub async fn ledger(&self, voucher: VoucherId) -> Result<SqlLedger> {
         read!(self, |conn| {
             let Dialect { live, closed, .. } = conn.dialect();
+            // It never changes.
+            let limit = "SELECT user_limit FROM tb_seckill_voucher WHERE voucher_id = $1";
+            let limit: Option<i64> = conn.row(limit, params![voucher]).await?;
+            let too_many = match limit.ok_or(StoreError::NoSale(voucher))? {
+                1 => "COUNT(*) > 1".to_owned(),
+                limit => format!("COUNT(*) > {limit} OR COUNT(*) > COUNT(DISTINCT place)"),
+            };
             // Each figure uses an index. Duplicate orders are possible only if the unique index is missing, which this
             // must detect.
             let query = format!(
@@ -281,7 +288,7 @@ impl Store {
                  (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {closed}) AS closed, \
                  (SELECT COUNT(*) FROM (SELECT 1 FROM tb_voucher_order \
                   WHERE voucher_id = $1 AND {live} \
-                  GROUP BY user_id, place HAVING COUNT(*) > 1) more_than_one) AS doubled, \
+                  GROUP BY user_id HAVING {too_many}) too_many) AS doubled, \
                  (SELECT COUNT(*) FROM tb_give_back \
                   WHERE given IS NULL AND voucher_id = $1) AS \"returning\" \
                  FROM tb_seckill_voucher s WHERE s.voucher_id = $1",

@@ -11,8 +11,59 @@ use seckill_model::{
 
 use super::{jobs::pass_fence, orders::lock_sales};
 use crate::{
-    Cancelled, Conn, Fault, OrderRow, Result, Store, batch, params, read, rules, transaction,
+    Cancelled, Conn, Fault, OrderRow, Result, Store, batch, params, read,
+    rules::{self, voucher_key},
+    transaction,
 };
+
+/// The sales whose overdue orders are closed.
+#[derive(Clone, Copy, Debug)]
+pub enum Overdue<'a> {
+    /// All but these.
+    AllBut(&'a [VoucherId]),
+    /// One of them.
+    Of(VoucherId),
+}
+
+impl Overdue<'_> {
+    /// Every sale.
+    pub const ALL: Self = Self::AllBut(&[]);
+
+    /// A condition on the third parameter, and its value.
+    fn condition(self) -> Result<(&'static str, Vec<i64>)> {
+        Ok(match self {
+            Self::AllBut([]) => ("", Vec::new()),
+            Self::AllBut(sales) => {
+                let sales = sales.iter().map(|sale| voucher_key(*sale)).collect::<Result<_>>()?;
+                ("AND NOT (voucher_id = ANY($3))", sales)
+            }
+            Self::Of(sale) => ("AND voucher_id = ANY($3)", vec![voucher_key(sale)?]),
+        })
+    }
+
+    /// The oldest overdue orders, and their sales.
+    async fn page(
+        self,
+        conn: &mut Conn,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<(OrderId, i64)>, Fault> {
+        let index = (conn.dialect().index)("idx_unpaid_order");
+        let (condition, sales) = self.condition()?;
+        let query = format!(
+            "SELECT id, voucher_id FROM tb_voucher_order {index} \
+             WHERE status = 1 AND create_time < $1 {condition} AND NOT EXISTS \
+             (SELECT 1 FROM tb_seckill_voucher s WHERE s.voucher_id = \
+              tb_voucher_order.voucher_id AND s.return_time IS NOT NULL) \
+             ORDER BY create_time, id LIMIT $2"
+        );
+        if sales.is_empty() {
+            conn.rows(query, params![before, limit]).await
+        } else {
+            conn.rows(query, params![before, limit, sales]).await
+        }
+    }
+}
 
 impl Store {
     /// Pays orders, each only if it is still unpaid and its sale is not on its way back to another service. The results are
@@ -39,31 +90,36 @@ impl Store {
         })
     }
 
-    /// Closes at most `limit` unpaid orders of sales that were written before `before`, oldest first: each only if it
-    /// is still unpaid, with its piece returned to the stock and an update of Redis recorded, in one transaction under
-    /// `fence`.
+    /// The sales of the next `limit` overdue orders.
+    pub async fn overdue_sales(
+        &self,
+        before: Millis,
+        limit: u32,
+        of: Overdue<'_>,
+    ) -> Result<BTreeSet<VoucherId>> {
+        let page = read!(self, |conn| of.page(conn, before, limit).await)?;
+        Ok(page.into_iter().map(|(_, voucher)| VoucherId(voucher.unsigned_abs())).collect())
+    }
+
+    /// Closes at most `limit` unpaid orders of these sales that were written before `before`, oldest first: each only
+    /// if it is still unpaid, with its piece returned to the stock and an update of Redis recorded, in one transaction
+    /// under `fence`.
     ///
     /// # Errors
-    /// [`crate::StoreError::Fenced`] if another holder has the lock; then nothing was closed.
+    /// [`crate::StoreError::Fenced`] if another holder has the lock. After any error, nothing was closed; unless the
+    /// database is unreachable, it may concern a single sale, such as one whose stock is wrong.
     pub async fn close_overdue(
         &self,
         before: Millis,
         limit: u32,
+        of: Overdue<'_>,
         now: Millis,
         fence: &Fence,
     ) -> Result<Vec<SaleOrder>> {
         let page = self.database()?.page();
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
-            let index = (conn.dialect().index)("idx_unpaid_order");
-            let query = format!(
-                "SELECT id, voucher_id FROM tb_voucher_order {index} \
-                 WHERE status = 1 AND create_time < $1 AND NOT EXISTS \
-                 (SELECT 1 FROM tb_seckill_voucher s WHERE s.voucher_id = \
-                  tb_voucher_order.voucher_id AND s.return_time IS NOT NULL) \
-                 ORDER BY create_time, id LIMIT $2"
-            );
-            let overdue: Vec<(OrderId, i64)> = conn.rows(query, params![before, limit]).await?;
+            let overdue = of.page(conn, before, limit).await?;
             // Sales before orders, like the writers of orders.
             lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
             // Some may have been frozen since the query.
@@ -84,6 +140,35 @@ impl Store {
                 conn.execute(update, params![voucher, pieces, now]).await?;
             }
             Ok(closed)
+        })
+    }
+
+    /// Sets the stock of a sale to its pieces without a live order; returns whether it was another number.
+    ///
+    /// # Errors
+    /// [`crate::StoreError::OutOfStock`] if it has more live orders than pieces.
+    pub async fn derive_stock(&self, sale: VoucherId, now: Millis) -> Result<bool> {
+        let key = voucher_key(sale)?;
+        transaction!(self, |conn| {
+            // Writers of orders lock it as well, so that no order is written or closed meanwhile.
+            lock_sales(conn, BTreeSet::from([key])).await?;
+            let live = conn.dialect().live;
+            let query = format!(
+                "SELECT initial_stock, stock, (SELECT COUNT(*) FROM tb_voucher_order \
+                 WHERE voucher_id = $1 AND {live}) AS live \
+                 FROM tb_seckill_voucher WHERE voucher_id = $1"
+            );
+            let found: Option<(i64, i64, i64)> = conn.row(query, params![key]).await?;
+            let (initial, stock, live) = found.ok_or(crate::StoreError::NoSale(sale))?;
+            if live > initial {
+                return Err(crate::StoreError::OutOfStock(sale).into());
+            }
+            let update =
+                "UPDATE tb_seckill_voucher SET stock = $2, update_time = $3 WHERE voucher_id = $1";
+            if stock != initial - live {
+                conn.execute(update, params![key, initial - live, now]).await?;
+            }
+            Ok(stock != initial - live)
         })
     }
 

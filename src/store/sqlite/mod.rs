@@ -16,7 +16,10 @@ use std::time::Duration;
 
 use sqlx::{pool::PoolOptions, sqlite::SqliteConnectOptions};
 
-use super::{Result, batch::PAGE, connection::Pool, fault::Fault, session::Sessions};
+use super::{
+    Conn, Result, StoreError, batch::PAGE, connection::Pool, dialect::sqlite::SQLITE, fault::Fault,
+    session::Sessions,
+};
 pub(super) use connect::open;
 use file::OpenFile;
 use full_disk::FullDiskReader;
@@ -77,6 +80,14 @@ impl SqliteFile {
 
     /// Checks for a full disk and for a lock of another program.
     pub(super) async fn takes_writes(&self, writer: &Sessions) -> Result<()> {
+        self.file.check()?;
+        if let Some(reader) = self.full_disk.as_ref().and_then(|it| it.sessions(&self.file)) {
+            return Err(self.needs(reader).await?.unwrap_or_else(file::full));
+        }
+        if self.wal.is_in_the_way(self.file.free()) {
+            // A transaction would fail, so nothing else would truncate the log.
+            self.fold_log(writer).await?;
+        }
         self.file.check_room()?;
         writer.takes_writes()?;
         self.lock.take_and_give_back().await
@@ -85,23 +96,51 @@ impl SqliteFile {
     /// Checks that a transaction was committed to the file at its path, and limits the log.
     pub(super) async fn committed(&self, writer: &Sessions) -> Result<()> {
         self.file.check()?;
-        if self.wal.is_large() {
-            self.fold_log(writer).await;
+        // The data is safe in the log, so a failure here only lets the log grow.
+        if self.wal.is_due(self.file.free())
+            && let Err(error) = self.fold_log(writer).await
+        {
+            tracing::warn!(%error, "the write-ahead log was not checkpointed");
         }
         Ok(())
     }
 
-    /// The data is safe in the log, so a failure here only lets the log grow.
-    async fn fold_log(&self, writer: &Sessions) {
+    /// Checkpoints and truncates the log.
+    ///
+    /// # Errors
+    /// Also if the disk has too little room for it, which a partial checkpoint would only use up: with what is needed.
+    async fn fold_log(&self, writer: &Sessions) -> Result<()> {
         let folded: Result<(), Fault> = async {
             let mut lease = writer.lease().await?;
-            let folded = self.wal.start_anew(lease.conn()).await;
+            let folded = async {
+                if let Some(full) = self.lacks(lease.conn()).await? {
+                    return Err(full.into());
+                }
+                self.wal.start_anew(lease.conn()).await
+            };
+            let folded = folded.await;
             lease.end(folded).await
         }
         .await;
-        if let Err(fault) = folded {
-            tracing::warn!(?fault, "the write-ahead log was not checkpointed");
+        folded.map_err(|fault| fault.store_error(&SQLITE))
+    }
+
+    /// The error that states what a checkpoint of the log needs, unless there is room for it.
+    async fn lacks(&self, conn: &mut Conn) -> Result<Option<StoreError>, Fault> {
+        let Some(free) = self.file.free() else { return Ok(None) };
+        let growth = self.wal.growth(conn, self.file.size()).await?;
+        Ok((free < growth.by).then(|| file::full_for_log(growth, free)))
+    }
+
+    /// The same, read on a connection of these.
+    async fn needs(&self, sessions: &Sessions) -> Result<Option<StoreError>> {
+        let found: Result<_, Fault> = async {
+            let mut lease = sessions.lease().await?;
+            let found = self.lacks(lease.conn()).await;
+            lease.end(found).await
         }
+        .await;
+        found.map_err(|fault| fault.store_error(&SQLITE))
     }
 
     /// Closes its connections, except the one that writes.

@@ -30,6 +30,12 @@ async fn fill_the_disk(store: &SharedStore) {
     lease.end(Ok(())).await.unwrap();
 }
 
+/// From now on the disk has this size and holds only the database and its log.
+fn simulate_disk(store: &SharedStore, size: u64) {
+    let file = store.database().unwrap().file.as_ref().unwrap();
+    file.file.disk.store(size, std::sync::atomic::Ordering::Relaxed);
+}
+
 #[tokio::test]
 async fn connection_with_full_disk_is_not_reused() {
     let dir = tempfile::tempdir().unwrap();
@@ -81,6 +87,53 @@ async fn log_is_bounded_under_steady_reads() {
     reading.abort();
     let size = std::fs::metadata(dir.path().join("a.db-wal")).unwrap().len();
     assert!(size < 100 << 20, "{size}");
+    store.close().await;
+}
+
+/// The log never takes the space that its checkpoint needs, however small the disk is.
+#[tokio::test]
+async fn log_leaves_room_for_its_checkpoint() {
+    const DISK: u64 = 24 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let voucher = sale(&store, 60_000).await;
+    simulate_disk(&store, DISK);
+    let size = |name: &str| std::fs::metadata(dir.path().join(name)).map_or(0, |it| it.len());
+    let mut number = 0;
+    for from in (1..=30_000).step_by(500) {
+        number += 500;
+        store.write_orders(&batch(voucher, from, 500), Millis(3)).await.unwrap();
+        let (database, log) = (size("a.db"), size("a.db-wal"));
+        // At worst, each page of the log is a new one of the database.
+        assert!(database + log + log <= DISK, "{number} orders: {database} and {log} bytes");
+    }
+    assert_eq!(store.ledger(voucher).await.unwrap().live, 30_000);
+    store.close().await;
+}
+
+/// A log that fills the disk is truncated as soon as there is room, by the check alone: no write succeeds before.
+#[tokio::test]
+async fn a_full_disk_recovers_when_there_is_room_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let voucher = sale(&store, 60_000).await;
+    for from in (1..=10_000).step_by(500) {
+        store.write_orders(&batch(voucher, from, 500), Millis(3)).await.unwrap();
+    }
+    let size = |name: &str| std::fs::metadata(dir.path().join(name)).map_or(0, |it| it.len());
+    let used = size("a.db") + size("a.db-wal");
+    let log = size("a.db-wal");
+    assert!(log > 10 * size("a.db"), "all of it is in the log: {log}, {}", size("a.db"));
+    simulate_disk(&store, used + 1);
+    let full = store.takes_writes().await.unwrap_err().to_string();
+    assert!(full.contains("free at least ") && full.contains(" MiB"), "{full}");
+    let needed: u64 =
+        full.split("at least ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(needed << 20 < log, "the log holds most pages many times: {full}");
+    simulate_disk(&store, used + (needed << 20));
+    store.takes_writes().await.unwrap();
+    assert_eq!(size("a.db-wal"), 0);
+    store.write_orders(&batch(voucher, 20_000, 500), Millis(3)).await.unwrap();
     store.close().await;
 }
 

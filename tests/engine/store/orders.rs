@@ -224,7 +224,10 @@ pub(crate) async fn pages_of_orders_follow_their_filter(store: SharedStore) {
     let some: Vec<OrderId> = batch.iter().map(|it| it.order).step_by(2).collect();
     store.pay(&some, NOW).await.unwrap();
     let fence = Fence { name: "close".into(), token: 1 };
-    store.close_overdue(NOW.plus(1), 3, NOW.plus(2), &fence).await.unwrap();
+    store
+        .close_overdue(NOW.plus(1), 3, seckill_store::Overdue::ALL, NOW.plus(2), &fence)
+        .await
+        .unwrap();
 
     let mut all = Vec::new();
     for it in batch.iter().rev() {

@@ -27,7 +27,10 @@ pub(crate) async fn each_payment_returns_its_result(store: SharedStore) {
     let asked = [orders[0], id(9), orders[0]];
     let result = store.pay(&asked, NOW.plus(5)).await.unwrap();
     assert_eq!(result, [Payment::Paid, Payment::NotFound, Payment::PaidBefore]);
-    let closed = store.close_overdue(NOW.plus(1), 9, NOW.plus(6), &fence(1)).await.unwrap();
+    let closed = store
+        .close_overdue(NOW.plus(1), 9, seckill_store::Overdue::ALL, NOW.plus(6), &fence(1))
+        .await
+        .unwrap();
     assert_eq!(closed.iter().map(|it| it.id).collect::<Vec<_>>(), orders[1..]);
     let result = store.pay(&orders, NOW.plus(7)).await.unwrap();
     assert_eq!(result, [Payment::PaidBefore, Payment::TooLate, Payment::TooLate]);
@@ -46,7 +49,10 @@ pub(crate) async fn each_payment_returns_its_result(store: SharedStore) {
     // Users 2 and 3 order again, one of them twice.
     for (number, user) in [(12, 2), (13, 3), (14, 2)] {
         store.write_orders(&[entry(number, user, voucher)], NOW).await.unwrap();
-        store.close_overdue(NOW.plus(1), 9, NOW.plus(6), &fence(1)).await.unwrap();
+        store
+            .close_overdue(NOW.plus(1), 9, seckill_store::Overdue::ALL, NOW.plus(6), &fence(1))
+            .await
+            .unwrap();
     }
     let again = [(UserId(2), 3), (UserId(3), 2)];
     assert_eq!(store.repeat_buyers(voucher, 9).await.unwrap(), again);
@@ -112,7 +118,10 @@ pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedSto
     let closing = async {
         let mut closed = BTreeSet::new();
         loop {
-            let page = store.close_overdue(NOW.plus(1), 50, NOW.plus(2), &fence(1)).await.unwrap();
+            let page = store
+                .close_overdue(NOW.plus(1), 50, seckill_store::Overdue::ALL, NOW.plus(2), &fence(1))
+                .await
+                .unwrap();
             if page.is_empty() {
                 return closed;
             }
@@ -135,13 +144,23 @@ pub(crate) async fn the_oldest_close_first_and_only_under_the_lock(store: Shared
         store.write_orders(&[entry(n, n, voucher)], NOW.plus(at)).await.unwrap();
     }
     assert_eq!(store.fenced_write(&fence(5), NOW).await.unwrap(), 1);
-    let late = store.close_overdue(NOW.plus(99), 9, NOW, &fence(4)).await;
+    let late =
+        store.close_overdue(NOW.plus(99), 9, seckill_store::Overdue::ALL, NOW, &fence(4)).await;
     assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
     assert_eq!(store.ledger(voucher).await.unwrap().live, 3);
-    let closed = store.close_overdue(NOW.plus(30), 2, NOW.plus(40), &fence(5)).await.unwrap();
+    let closed = store
+        .close_overdue(NOW.plus(30), 2, seckill_store::Overdue::ALL, NOW.plus(40), &fence(5))
+        .await
+        .unwrap();
     let ids: BTreeSet<_> = closed.iter().map(|it| it.id).collect();
     assert_eq!(ids, BTreeSet::from([id(2), id(3)]), "not the one that was written at its time");
-    assert_eq!(store.close_overdue(NOW.plus(30), 9, NOW, &fence(5)).await.unwrap(), []);
+    assert_eq!(
+        store
+            .close_overdue(NOW.plus(30), 9, seckill_store::Overdue::ALL, NOW, &fence(5))
+            .await
+            .unwrap(),
+        []
+    );
     assert_eq!(store.fenced_write(&fence(6), NOW).await.unwrap(), 4);
 }
 
@@ -151,7 +170,10 @@ pub(crate) async fn what_was_closed_is_reported_until_redis_confirms_it(store: S
         let voucher = sale_of(&store, 1).await.voucher_id;
         (voucher, store.write_orders(&[entry(99, 1, voucher)], NOW).await.unwrap())
     };
-    store.close_overdue(NOW.plus(1), 99, NOW.plus(2), &fence(1)).await.unwrap();
+    store
+        .close_overdue(NOW.plus(1), 99, seckill_store::Overdue::ALL, NOW.plus(2), &fence(1))
+        .await
+        .unwrap();
     assert_eq!(store.returning().await.unwrap(), 6);
     let page = store.give_backs(None, 2).await.unwrap();
     assert_eq!(page.iter().map(|it| it.id).collect::<Vec<_>>(), orders[..2]);
@@ -181,7 +203,10 @@ pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
     let second = OrderEntry { place: 2, ..entry(2, 7, voucher) };
     store.write_orders(&[entry(1, 7, voucher), second], NOW).await.unwrap();
     store.pay(&[id(2)], NOW).await.unwrap();
-    let closed = store.close_overdue(NOW.plus(1), 9, NOW, &fence(1)).await.unwrap();
+    let closed = store
+        .close_overdue(NOW.plus(1), 9, seckill_store::Overdue::ALL, NOW, &fence(1))
+        .await
+        .unwrap();
     assert_eq!(closed.iter().map(|it| (it.id, it.place)).collect::<Vec<_>>(), [(id(1), 1)]);
     let third = OrderEntry { place: 2, ..entry(3, 7, voucher) };
     let batch = [entry(1, 7, voucher), third, entry(4, 7, voucher)];
@@ -194,7 +219,10 @@ pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
 pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: SharedStore) {
     let (voucher, orders) = sold(&store, 2).await;
     restock(&store, voucher, 3, None).await.unwrap();
-    let closing = store.close_overdue(NOW.plus(1), 1, NOW.plus(2), &fence(1)).await.unwrap();
+    let closing = store
+        .close_overdue(NOW.plus(1), 1, seckill_store::Overdue::ALL, NOW.plus(2), &fence(1))
+        .await
+        .unwrap();
     assert_eq!(closing[0].id, orders[0]);
     store.gave_back(&orders[..1], NOW).await.unwrap();
     let before = store.ledger(voucher).await.unwrap();

@@ -101,7 +101,9 @@ impl Row for SaleAudit {
         let mut detail = Detail::new(scene, cells);
         let name = text::sale_name(line.voucher_id, &line.title);
         detail.field(Label("field-sale"), name, theme.strong);
-        if line.findings.is_empty() && !line.incomplete {
+        if line.is_outdated {
+            detail.field(Label("ledger-differences"), outdated(scene), theme.warn);
+        } else if line.findings.is_empty() && !line.incomplete {
             detail.field(
                 Label("ledger-differences"),
                 Label("ledger-none-every-order-verified"),
@@ -183,6 +185,7 @@ impl Row for SaleAudit {
 /// The state of a sale in one or two words.
 fn state(line: &SaleAudit) -> String {
     match (line.findings.len(), line.in_flight()) {
+        _ if line.is_outdated => text::UNKNOWN.to_owned(),
         (0, _) if line.incomplete => text!("ledger-sale-incomplete"),
         (0, 0) => text!("ledger-balanced"),
         (0, orders) => text!("ledger-in-flight", orders),
@@ -192,6 +195,7 @@ fn state(line: &SaleAudit) -> String {
 
 fn state_style(theme: Theme, line: &SaleAudit) -> Style {
     match (line.findings.len(), line.in_flight()) {
+        _ if line.is_outdated => theme.warn,
         (0, _) if line.incomplete => theme.warn,
         (0, 0) => theme.good,
         (0, _) => theme.accent,
@@ -199,16 +203,26 @@ fn state_style(theme: Theme, line: &SaleAudit) -> Style {
     }
 }
 
+/// What the last audit found, and when: a server does not answer, so its result is unknown now.
+fn outdated(scene: &Scene) -> String {
+    let page = &scene.shown.ledger;
+    let found: usize = page.lines.iter().map(|line| line.findings.len()).sum();
+    let age = page.taken.map_or(0, |taken| scene.seen().since(taken));
+    text!("ledger-outdated", age = figures::steady_span(age), found)
+}
+
 /// Findings across all sales, wrapped to `cells`.
 fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
     let (theme, snapshot) = (scene.theme, &scene.shown);
     let page = &snapshot.ledger;
-    let up = snapshot.redis.up && snapshot.unreachable.is_empty() && snapshot.sql.up;
+    let is_outdated = page.lines.iter().any(|line| line.is_outdated);
     let passed = page.lines.iter().all(|line| line.findings.is_empty());
     let mut notes = Vec::new();
-    if !page.lines.is_empty() {
+    if is_outdated {
+        notes.push((outdated(scene), theme.warn));
+    } else if !page.lines.is_empty() {
         let style = match passed {
-            _ if !up => theme.dimmed,
+            _ if !snapshot.unreachable.is_empty() => theme.dimmed,
             true => theme.good,
             false => theme.bad,
         };
@@ -232,8 +246,10 @@ fn notes(scene: &Scene, cells: u16) -> Vec<Line<'static>> {
         notes.extend(findings.iter().map(note));
     }
     let alarms = snapshot.alarms.iter().map(|alarm| &alarm.kind);
-    let losses = alarms
-        .filter(|it| matches!(it, AlarmKind::DataLoss { .. } | AlarmKind::Undelivered { .. }));
+    let losses = alarms.filter(|it| {
+        use AlarmKind::{DataLoss, Undelivered, Unwitnessed};
+        matches!(it, DataLoss { .. } | Undelivered { .. } | Unwitnessed(_))
+    });
     notes.extend(losses.map(|it| (alarm_text(it, text::Reader::Overview), theme.warn)));
     let lines = |(note, style): (String, Style)| {
         let lines = wrap_to(&note, cells.into(), NOTE).into_iter();

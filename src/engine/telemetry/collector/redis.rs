@@ -11,7 +11,7 @@ use std::{
 use seckill_model::{ForeignKey, Millis, Phase, Sale, VoucherId};
 use seckill_redis::{
     Connection, HOME, Layout, RedisError,
-    lock_holders::{foreign_locks, holders},
+    lock_holders::holders,
     stream_stats::{SaleStats, read_stats, takes_writes},
 };
 
@@ -46,12 +46,7 @@ impl Collector {
             let reading = async |conn: &mut Connection| {
                 let stats = read_stats(conn, keys, &vouchers).await?;
                 let alive = |node: &str| stats.nodes.life(node, dead_ms);
-                let reading = async {
-                    let mut locks = holders(conn, keys, LOCKS, alive).await?;
-                    locks.foreign = foreign_locks(conn, keys, lock_names).await?;
-                    Ok(locks)
-                };
-                let locks = match reading.await {
+                let locks = match holders(conn, keys, LOCKS, lock_names, alive).await {
                     // Their server is lost, and the others hold the sales.
                     Err(error) if RedisError::is_away(&error) && !conn.lost().is_empty() => None,
                     locks => Some(locks?),

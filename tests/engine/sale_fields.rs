@@ -1,0 +1,98 @@
+//! Fields of a sale in Redis that another program has changed, without a new version.
+
+use seckill_engine::{commands::Command, recovery::repair};
+use seckill_model::{
+    OrderEntry, OrderId, Outcome, UserId,
+    ledger::{Cure, Finding},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{Database, World, newest, sale};
+
+/// Each field, with a value that it may have in another sale.
+const CHANGES: [(&str, &str); 5] = [
+    ("limit", "5"),
+    ("limit", "none"),
+    ("state", "paused"),
+    ("begin", "9999999999999"),
+    ("end", "1"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_sets_changed_fields_back_and_says_so() {
+    let (world, voucher) = World::with_sale(10).await;
+    world.admits().await;
+    let key = world.keys.sale(voucher);
+    for (user, (field, value)) in (1..).zip(CHANGES) {
+        let right: String = world.server.query(&["HGET", &key, field]);
+        world.server.query::<u64>(&["HSET", &key, field, value]);
+        world
+            .until("it is set back", async || {
+                world.server.query::<String>(&["HGET", &key, field]) == right
+            })
+            .await;
+        world
+            .until("an event names it", async || {
+                let lines = newest(&world.store, 50).await;
+                let named = format!("{field}={value}");
+                lines.iter().any(|it| it.action == "sale mended" && it.result.contains(&named))
+            })
+            .await;
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }), "{field}");
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. }), "{field}");
+    }
+    // A change by an operator is none.
+    let lines = newest(&world.store, 99).await.len();
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    world.execute(Command::ResumeSale(voucher)).await.unwrap();
+    world.settled_and_balanced().await;
+    let mended = newest(&world.store, 99).await;
+    let mended = mended.iter().filter(|it| it.action == "sale mended").count();
+    assert_eq!(mended, CHANGES.len(), "of {lines} lines");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_finds_changed_fields_and_its_repair_sets_them_back() {
+    let (mut world, voucher) = World::with_sale(10).await;
+    world.admit(voucher, 1..=3).await;
+    world.settled().await;
+    world.stop_node().await;
+    let key = world.keys.sale(voucher);
+    for (field, value) in CHANGES {
+        let right: String = world.server.query(&["HGET", &key, field]);
+        world.server.query::<u64>(&["HSET", &key, field, value]);
+        let mut servers = world.servers();
+        let plan = repair::plan(&mut servers).await.unwrap();
+        let found: Vec<_> = plan.iter().flat_map(|it| &it.findings).collect();
+        let [Finding::Fields(named)] = found[..] else { panic!("{field}: {found:?}") };
+        assert_eq!(*named, format!("{field} {value} (SQL: {right})"));
+        assert_eq!(plan[0].cures(), [Cure::Update]);
+        repair::apply_all(&mut servers, &plan, &CancellationToken::new()).await.unwrap();
+        assert_eq!(world.server.query::<String>(&["HGET", &key, field]), right);
+        world.balanced().await;
+    }
+}
+
+/// More live orders of a user than the sale allows, at places of their own: no index prevents them.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_orders_of_a_user_than_the_limit_are_a_finding() {
+    for database in [Database::Sqlite, Database::MariaDb, Database::Postgres] {
+        let mut world = World::on(database, 1, |_| {}).await;
+        world.stop_node().await;
+        for (limit, orders, doubled) in [(1, 1, 0), (1, 2, 1), (2, 2, 0), (2, 3, 1)] {
+            let new = seckill_model::NewSale { limit, ..sale(10) };
+            let now = seckill_model::Millis::now();
+            let voucher = world.store.create_sale(&new, now).await.unwrap().voucher_id;
+            let entries: Vec<OrderEntry> = (1..=orders)
+                .map(|place| {
+                    let number = voucher.0 as i64 * 100 + i64::from(place);
+                    let id = OrderId::new(1_795_000_000, number as u64).unwrap();
+                    OrderEntry { place, ..OrderEntry::new(id, UserId(7), voucher) }
+                })
+                .collect();
+            world.store.write_orders(&entries, now).await.unwrap();
+            let ledger = world.store.ledger(voucher).await.unwrap();
+            assert_eq!((ledger.live, ledger.doubled), (orders.into(), doubled), "{limit}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Redis restarts while no node lives that remembers what it admitted.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Background, PATIENCE, Seckill, TestRedis, wait_until_blocking};
+
+struct Shop {
+    home: Seckill,
+    redis: TestRedis,
+}
+
+impl Shop {
+    /// A sale with orders, on a server with this fsync, whose node has been stopped by `signal`.
+    fn stopped_by(signal: Signal, fsync: &str) -> Self {
+        let args = ["--appendonly", "yes", "--appendfsync", fsync];
+        let shop = Self { home: Seckill::new(), redis: TestRedis::setup().args(&args).start() };
+        let node = shop.work();
+        shop.run(&["sale", "create", "--title", "tea", "--stock", "9"]);
+        shop.run(&["rush", "--voucher", "1", "--users", "5"]);
+        node.signal(signal);
+        node.wait(PATIENCE);
+        shop
+    }
+
+    fn spawn(&self, args: &[&str]) -> Background {
+        self.home.spawn(&[&["--redis", self.redis.url().as_str()], args].concat())
+    }
+
+    fn run(&self, args: &[&str]) -> Value {
+        let json = [args, &["--json"]].concat();
+        let ran = self.spawn(&json).wait(PATIENCE);
+        serde_json::from_str(&ran.stdout).unwrap_or_default()
+    }
+
+    /// Starts a node, and waits until it admits.
+    fn work(&self) -> Background {
+        let node = self.spawn(&["work", "--node", "node-a"]);
+        wait_until_blocking(PATIENCE, "the node admits", || {
+            let run: String = self.redis.query(&["INFO", "server"]);
+            let run = run.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("-");
+            let key = "seckill:{p0}:reconciled";
+            let known: Option<String> =
+                self.redis.try_query(&["HGET", key, "node-a"]).unwrap_or(None);
+            known.as_deref() == Some(run.trim())
+        });
+        node
+    }
+
+    /// The alarm and the event, once both are there or known to be absent.
+    fn unwitnessed(&self) -> Option<String> {
+        let node = self.work();
+        // It follows the reconciliation.
+        wait_until_blocking(PATIENCE, "the run is known", || {
+            !self.redis.query::<bool>(&["EXISTS", "seckill:{p0}:stopped"])
+        });
+        let status = self.run(&["status"]);
+        let alarms = status["alarms"].as_array().cloned().unwrap_or_default();
+        let raised = alarms.iter().find(|it| it["alarm"] == "unwitnessed").cloned();
+        let lines = self.run(&["activity"])["lines"].as_array().cloned().unwrap_or_default();
+        let found = lines.iter().find_map(|line| {
+            let text = line["result"].as_str().filter(|it| it.contains("while no node lived"));
+            text.map(str::to_owned)
+        });
+        assert_eq!(raised.is_some(), found.is_some(), "{status}\n{lines:?}");
+        node.signal(Signal::TERM);
+        node.wait(PATIENCE);
+        found
+    }
+}
+
+#[test]
+fn a_restart_of_redis_that_no_node_saw_is_an_alarm_once() {
+    let mut shop = Shop::stopped_by(Signal::KILL, "everysec");
+    shop.redis.kill();
+    shop.redis.restart();
+    let found = shop.unwitnessed().unwrap();
+    assert!(found.contains("up to 2 s of admissions may be missing"), "{found}");
+    assert!(found.contains("newest admission"), "{found}");
+    // The same run is known now, and a clean stop loses nothing.
+    shop.redis.kill();
+    shop.redis.restart();
+    let again = shop.run(&["activity"])["lines"].to_string();
+    assert_eq!(again.matches("while no node lived").count(), 1, "{again}");
+}
+
+#[test]
+fn where_nothing_was_lost_there_is_no_alarm() {
+    // Each write is on disk before its reply.
+    let mut always = Shop::stopped_by(Signal::KILL, "always");
+    always.redis.kill();
+    always.redis.restart();
+    assert_eq!(always.unwitnessed(), None);
+    // The last node has left, and what it wrote last is still there.
+    let mut clean = Shop::stopped_by(Signal::TERM, "always");
+    clean.redis.query::<String>(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    clean.redis.kill();
+    clean.redis.restart();
+    assert_eq!(clean.unwitnessed(), None);
+    // Only the node died.
+    let node = Shop::stopped_by(Signal::KILL, "everysec");
+    assert_eq!(node.unwitnessed(), None);
+}
+
+/// The embedded server is stopped by the last process, which is a command: its node was killed.
+#[test]
+fn a_clean_stop_of_the_embedded_server_is_no_alarm() {
+    let home = Seckill::new();
+    let node = home.spawn(&["work"]);
+    wait_until_blocking(PATIENCE, "the server runs", || home.redis().is_ok());
+    home.run(&["sale", "create", "--title", "tea", "--stock", "9"]).expect_code(0);
+    home.run(&["rush", "--voucher", "1", "--users", "5"]).expect_code(0);
+    node.signal(Signal::KILL);
+    node.wait(PATIENCE);
+    home.run(&["sale", "list"]).expect_code(0);
+    wait_until_blocking(PATIENCE, "the server has ended", || home.redis().is_err());
+    home.run(&["rush", "--voucher", "1", "--users", "7"]).expect_code(0);
+    let lines = home.run(&["activity", "--json"]).stdout;
+    assert!(!lines.contains("while no node lived"), "{lines}");
+}
