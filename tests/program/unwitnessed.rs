@@ -2,6 +2,7 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
+use sqlx::Connection as _;
 
 use crate::support::{Background, PATIENCE, Seckill, TestRedis, wait_until_blocking};
 
@@ -33,27 +34,30 @@ impl Shop {
         serde_json::from_str(&ran.stdout).unwrap_or_default()
     }
 
-    /// Starts a node, and waits until it admits.
+    /// Starts a node, and waits until it admits: SQL knows the run of the server then.
     fn work(&self) -> Background {
-        let node = self.spawn(&["work", "--node", "node-a"]);
-        wait_until_blocking(PATIENCE, "the node admits", || {
-            let run: String = self.redis.query(&["INFO", "server"]);
-            let run = run.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or("-");
-            let key = "seckill:{p0}:reconciled";
-            let known: Option<String> =
-                self.redis.try_query(&["HGET", key, "node-a"]).unwrap_or(None);
-            known.as_deref() == Some(run.trim())
+        let node = self.spawn(&["work"]);
+        wait_until_blocking(PATIENCE, "the run of the server is known", || {
+            let info: String = self.redis.try_query(&["INFO", "server"]).unwrap_or_default();
+            let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+            run.is_some_and(|run| self.known_run().as_deref() == Some(run.trim()))
         });
         node
+    }
+
+    fn known_run(&self) -> Option<String> {
+        let url = format!("sqlite://{}", self.home.data_dir().join("seckill.db").display());
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let mut sql = sqlx::SqliteConnection::connect(&url).await.ok()?;
+            let query = "SELECT value FROM tb_setting WHERE name = 'redis_run_0'";
+            sqlx::query_scalar(query).fetch_optional(&mut sql).await.ok()?
+        })
     }
 
     /// The alarm and the event, once both are there or known to be absent.
     fn unwitnessed(&self) -> Option<String> {
         let node = self.work();
-        // It follows the reconciliation.
-        wait_until_blocking(PATIENCE, "the run is known", || {
-            !self.redis.query::<bool>(&["EXISTS", "seckill:{p0}:stopped"])
-        });
         let status = self.run(&["status"]);
         let alarms = status["alarms"].as_array().cloned().unwrap_or_default();
         let raised = alarms.iter().find(|it| it["alarm"] == "unwitnessed").cloned();
