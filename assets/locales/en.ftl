@@ -791,6 +791,11 @@ attach-back-unfinished = sale #{ $voucher } has not moved to the engine complete
 attach-back-unknown = orders in the table of the service that the engine does not have: { $count }, the first { $order }
 attach-between = Sale #{ $voucher } is on sale neither in the service nor in an engine ({ $key }): its migration is running or was interrupted. If it does not finish, run the same migration again to complete or undo it.
 attach-body-gone = it was trimmed or deleted before it was acknowledged
+attach-buyers-with-closed-order =
+    Sale #{ $voucher }: { $users ->
+        [one] 1 buyer has
+       *[other] { $users } buyers have
+    } only closed orders in SQL, and no entry in flight (user { $user }). If they bought again, the service may have acknowledged their new order without writing it: recovery writes it if its entry is still in the stream. Otherwise the service has not returned their piece to Redis. It is not sold again until they are removed from the buyers.
 attach-buyers-without-order =
     Sale #{ $voucher }: { $users ->
         [one] 1 buyer has
@@ -799,6 +804,7 @@ attach-buyers-without-order =
 attach-cannot-read-profile = cannot read the profile { $path } ({ $why }); check --profile
 attach-cluster = Redis is a cluster, but the keys of these services are in several slots; connect to the server that the service uses
 attach-column-buyers = buyers
+attach-column-closed = only closed
 attach-column-in-flight = in flight
 attach-column-no-buyer = no buyer
 attach-column-no-order = no order
@@ -835,6 +841,7 @@ attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes 
 attach-group = { $group }
 attach-group-missing = group { $group } does not exist: no entry is delivered
 attach-head-admitted = ADMITTED/S
+attach-head-closed = CLOSED
 attach-head-kind = KIND
 attach-head-no-buyer = NO BUYER
 attach-head-no-order = NO ORDER
@@ -852,10 +859,17 @@ attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
        *[other] {" "}(lag { $lag }).
     } Check whether the consumers run, and whether they keep up.
 attach-letter-ask = Add the body of dead letter { $letter } to the stream of the service again?
+attach-letter-changed = dead letter { $letter } was not added: users buy all the time, so it cannot be checked that its user has no other entry. Try again when fewer do
+attach-letter-entry = dead letter { $letter } was not added: user { $user } has another entry of sale #{ $voucher } in flight ({ $entry }), and one piece. Let it be processed first
+attach-letter-fault = dead letter { $letter } was not added: { $reason }
 attach-letter-missing = there is no dead letter { $letter } of stream { $stream } that can be replayed; list them with --dead-letters
+attach-letter-more = dead letter { $letter } was not added: more entries are in flight than one run reads, and one of them may be of its user. Let the consumers finish first
 attach-letter-moved = sale #{ $voucher } of dead letter { $letter } moves or has moved to an engine: the service must not process it. Move the sale back first
 attach-letter-no-body = dead letter { $letter } has no body: it was trimmed or deleted before, and cannot be replayed
 attach-letter-replayed = Dead letter { $letter } is entry { $entry } of the stream again. A consumer of the service processes it, or the next recovery.
+attach-letter-sold-out = dead letter { $letter } was not added: user { $user } is no buyer of sale #{ $voucher } any more, and no piece is left in Redis
+attach-letter-unreadable = dead letter { $letter } has no readable order, user or sale: it yields no order. Correct the order by hand, and remove the letter with XDEL
+attach-letter-written = order { $order } of dead letter { $letter } is in SQL. Remove the letter: XDEL { $stream } { $letter }
 attach-letters-more = There are more; raise --max.
 attach-limits-before = --stuck, --compare and --entries before a subcommand belong to the screen; put them after status, or omit the subcommand
 attach-local-ids = The time in order IDs such as { $order } differs by { $hours } hours from the time of their entries: the service takes local time for UTC. IDs can repeat when the zone or its offset changes. Use UTC.
@@ -1021,6 +1035,7 @@ attach-recover-buyers = buyers without an order or entry
 attach-recover-buyers-added = buyers added
 attach-recover-buyers-removed = buyers removed
 attach-recover-changed = left: their consumer has processed or received them again
+attach-recover-closed = buyers with only closed orders
 attach-recover-columns = an order cannot be written: table { $table } needs values for { $columns }, which have no default; nothing was changed
 attach-recover-counts = { $replays } to process, { $written } to acknowledge, { $dead } to copy to the dead letters.
 attach-recover-cut = Interrupted by a signal; run the command again for the rest.
@@ -1039,6 +1054,7 @@ attach-recover-held = { $entries ->
    *[other] { $entries } entries are
 } in flight and not stuck: left alone.
 attach-recover-left = not processed yet: run the command again
+attach-recover-letter = dead letter { $letter }
 attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped; run it again
 attach-recover-locked = left: the lock of their user is held; run the command again after its release
 attach-recover-log = the log { $path } cannot be written ({ $why }), so nothing more was changed; correct it or pass --data-dir
@@ -1060,6 +1076,7 @@ attach-recover-passed = passed by the group
 attach-recover-proof = What is left, counted again:
 attach-recover-redis-stock = Redis stock
 attach-recover-replayed = orders written
+attach-recover-replica = the database takes no writes: it is a replica or set to read-only, and its rows may be old. Nothing was changed; connect to the primary
 attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set. Plan again.
 attach-recover-stock-differs = sales whose stock differs
 attach-recover-stocks = stocks set in Redis
@@ -1069,6 +1086,7 @@ attach-recover-unwritable = { $entries ->
         [one] 1 entry that the group has passed cannot
        *[other] { $entries } entries that the group has passed cannot
     } become an order. Remove the cause and run the command again, or give their pieces up with --remove-buyers:
+attach-recover-waits = A stock is raised, and a buyer removed, only after nothing of the sale has moved for { $seconds } s (--stuck).
 attach-redelivered = { $count ->
         [one] Entry { $entry } was
        *[other] { $count } entries, the oldest { $entry }, were
@@ -2573,6 +2591,7 @@ faults-is-not-valid-takes-number = { $field }='{ $value }' is not valid; { $fiel
 faults-limit = a limit of { $limit } orders per user is not allowed; enter 1 to { $most }
 faults-no-buyer-in-redis = no buyer in Redis was admitted with this order ID
 faults-not-a-number = string that is not a number
+faults-order-closed-later = a later order of buyer { $user }, { $order }, is closed
 faults-order-gone = the entry is no longer in the stream
 faults-order-foreign = a row with the ID { $row }, which another program has inserted, is at the place of buyer { $user } for voucher { $voucher }
 faults-order-holds = buyer { $user } already holds order { $holds } for voucher { $voucher }

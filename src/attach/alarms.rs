@@ -15,6 +15,7 @@
 //! | a migration that was killed | the renamed stock of a sale, or the record of its return | [`Alarm::SaleBetween`] |
 //! | stock of a sale that has moved to an engine loaded again | its stock key beside its mark | [`Alarm::MovedSaleLoaded`] |
 //! | queue overflow or loss after admission, stream trimmed, lock not got, missing SQL stock, all acknowledged | a buyer with neither order nor entry | [`Alarm::BuyersWithoutOrder`] |
+//! | a user buys again after an order was closed, and the check for orders counts closed ones | a buyer whose only orders are closed | [`Alarm::BuyersWithClosedOrder`] |
 //! | group created at `$` or late | the same: the entries that it skips are no longer in flight | [`Alarm::BuyersWithoutOrder`] |
 //! | no group, or no stream | neither exists | [`Alarm::NoGroup`], [`Alarm::NoStream`] |
 //! | acknowledged in a wrong stream, no claim from a dead or renamed consumer | entries stay pending | [`Alarm::StuckPending`], [`Alarm::Redelivered`] |
@@ -185,6 +186,16 @@ pub enum Alarm {
         /// One of them.
         user: String,
     },
+    /// Buyers in Redis have only closed orders in SQL, and no entry that may become one: an order that they were told of may
+    /// be missing, or the service has not returned the piece to Redis.
+    BuyersWithClosedOrder {
+        /// The sale.
+        voucher: VoucherId,
+        /// Number of users.
+        users: u64,
+        /// One of them.
+        user: String,
+    },
     /// The live order of a user has another ID than their newest entry: two IDs were made for one purchase.
     OrderIdsDiffer {
         /// The sale.
@@ -280,6 +291,7 @@ impl Alarm {
             Self::DeadLetters { .. }
             | Self::DuplicateOrders { .. }
             | Self::OrdersWithoutBuyer { .. }
+            | Self::BuyersWithClosedOrder { .. }
             | Self::OrderIdsDiffer { .. }
             | Self::StockMismatch { .. }
             | Self::PiecesDiffer { .. }
@@ -347,6 +359,9 @@ impl fmt::Display for Alarm {
             }
             Self::BuyersWithoutOrder { voucher, users, user } => {
                 text!("attach-buyers-without-order", voucher, users, user)
+            }
+            Self::BuyersWithClosedOrder { voucher, users, user } => {
+                text!("attach-buyers-with-closed-order", voucher, users, user)
             }
             Self::OrdersWithoutBuyer { voucher, users, user } => {
                 text!("attach-orders-without-buyer", voucher, users, user)

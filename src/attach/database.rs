@@ -138,10 +138,62 @@ impl Database {
         sql: &str,
         values: &[i64],
     ) -> Result<Vec<[Option<String>; N]>> {
-        let mut conn = self.connection().await?;
+        self.texts_on(&mut self.connection().await?, sql, values).await
+    }
+
+    async fn texts_on<const N: usize>(
+        &self,
+        conn: &mut PlainConnection,
+        sql: &str,
+        values: &[i64],
+    ) -> Result<Vec<[Option<String>; N]>> {
         let rows = self.in_time(conn.texts(sql, values)).await?;
         self.rows.fetch_add(rows.len() as u64, Relaxed);
         Ok(rows)
+    }
+
+    /// The newest sales and the newest orders, at most `most` of them, all of one moment.
+    pub(crate) async fn snapshot(
+        &self,
+        profile: &Profile,
+        most: usize,
+    ) -> Result<(Vec<SaleRow>, Orders)> {
+        let mut conn = self.connection().await?;
+        // A read within a transaction sees what the first one has seen.
+        let begin: &[&str] = match self.name.as_str() {
+            "sqlite" => &["BEGIN"],
+            "postgres" | "postgresql" => &["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"],
+            _ => &[
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+            ],
+        };
+        for command in begin {
+            self.in_time(conn.command(command)).await?;
+        }
+        let sales = self.select_sales(&mut conn, profile, "", &[]).await;
+        let orders = self.orders_on(&mut conn, profile, most).await;
+        let ended = self.in_time(conn.command("ROLLBACK")).await;
+        // What failed first says more.
+        let read = (sales?, orders?);
+        ended?;
+        Ok(read)
+    }
+
+    /// Rejects a database that takes no writes: a replica, whose rows may be old, or one that is read-only.
+    pub(crate) async fn check_primary(&self, conn: &mut PlainConnection) -> Result<()> {
+        let sql = match self.name.as_str() {
+            "sqlite" => return Ok(()),
+            "postgres" | "postgresql" => text("pg_is_in_recovery()"),
+            _ => text("@@global.read_only"),
+        };
+        let rows = self.texts_on::<1>(conn, &format!("SELECT {sql}"), &[]).await?;
+        let [state] = rows.into_iter().next().unwrap_or_default();
+        let state = state.unwrap_or_default().trim().to_lowercase();
+        if ["false", "f", "0", "off"].contains(&state.as_str()) {
+            return Ok(());
+        }
+        Err(AttachError::Refused(reason!("attach-recover-replica")))
     }
 
     /// Runs a statement within the time limit.
@@ -197,7 +249,7 @@ impl Database {
 
     /// The newest sales.
     pub(crate) async fn sales(&self, profile: &Profile) -> Result<Vec<SaleRow>> {
-        self.select_sales(profile, "", &[]).await
+        self.select_sales(&mut self.connection().await?, profile, "", &[]).await
     }
 
     /// Those of these sales that have a row.
@@ -222,11 +274,13 @@ impl Database {
         voucher: VoucherId,
     ) -> Result<Option<SaleRow>> {
         let condition = format!(" WHERE s.{} = $1", self.quoted(&profile.sale.voucher));
-        Ok(self.select_sales(profile, &condition, &[voucher.0 as i64]).await?.pop())
+        let conn = &mut self.connection().await?;
+        Ok(self.select_sales(conn, profile, &condition, &[voucher.0 as i64]).await?.pop())
     }
 
     async fn select_sales(
         &self,
+        conn: &mut PlainConnection,
         profile: &Profile,
         condition: &str,
         values: &[i64],
@@ -255,7 +309,7 @@ impl Database {
             sale.voucher,
             sale.voucher,
         );
-        let rows = self.texts::<6>(&sql, values).await?;
+        let rows = self.texts_on::<6>(conn, &sql, values).await?;
         rows.into_iter().map(|row| sale_row(profile, row)).collect()
     }
 
@@ -310,6 +364,15 @@ impl Database {
 
     /// The newest orders, at most `most` of them.
     pub(crate) async fn orders(&self, profile: &Profile, most: usize) -> Result<Orders> {
+        self.orders_on(&mut self.connection().await?, profile, most).await
+    }
+
+    async fn orders_on(
+        &self,
+        conn: &mut PlainConnection,
+        profile: &Profile,
+        most: usize,
+    ) -> Result<Orders> {
         let Profile { tables, order, .. } = &self.names(profile);
         let columns = [&order.id, &order.voucher, &order.user, &order.status, &order.paid]
             .map(|it| or_null(it));
@@ -324,7 +387,7 @@ impl Database {
                 order.id,
                 order.id,
             );
-            let rows = self.texts::<5>(&sql, &[below]).await?;
+            let rows = self.texts_on::<5>(conn, &sql, &[below]).await?;
             orders.complete = rows.len() < page;
             read += rows.len();
             for [id, voucher, user, status, paid] in rows {
@@ -363,15 +426,14 @@ fn session(profile: &Profile) -> Result<SessionSettings> {
     })
 }
 
-/// The condition of live orders, to follow another one, with the names of a quoted profile.
-pub(crate) fn live(profile: &Profile) -> String {
+/// 1 for a live order and 0 for a closed one, with the names of a quoted profile.
+pub(crate) fn is_live(profile: &Profile) -> String {
     let order = &profile.order;
     if order.status.is_empty() || order.closed.is_empty() {
-        return String::new();
+        return "1".to_owned();
     }
     // A status that is NULL closes no order.
-    let (status, closed) = (&order.status, list(&order.closed));
-    format!(" AND ({status} IS NULL OR {status} NOT IN ({closed}))")
+    format!("CASE WHEN {} IN ({}) THEN 0 ELSE 1 END", order.status, list(&order.closed))
 }
 
 /// Numbers for IN.

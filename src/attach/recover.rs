@@ -5,27 +5,32 @@
 
 mod lease;
 mod letters;
+#[cfg(test)]
+mod model;
 mod plan;
 mod record;
 mod rows;
+mod stock;
 
 use std::{
     collections::{HashMap, HashSet},
     mem,
+    time::Duration,
 };
 
 use redis::{Value, cmd};
 use seckill_model::{
     Millis, OrderError, Phase, RecoveryAction, UserId, Verdict, VoucherId, in_english, reason,
 };
-use seckill_redis::{Connection, Redis, keys::attach_dead, lossy_utf8::Text, scripts};
+use seckill_redis::{Connection, Redis, keys::attach_dead, scripts};
 use seckill_store::{Settings, StoreError, plain::PlainConnection};
 
 use self::{
-    lease::Lease,
+    lease::{Lease, USER_LEASE},
     plan::Change as Figure,
     record::{Line, name},
-    rows::{Asked, Facts, Order, Planned, Taken, order_of, place},
+    rows::{Asked, Facts, Order, Planned, Taken, order_of, place, try_write},
+    stock::{Compared, Figures, Lasting, Moment, moments},
 };
 pub use self::{
     letters::Letter,
@@ -40,7 +45,7 @@ use crate::{
     doctor::ENTRIES,
     migrate::mark_of,
     stream::{self, Pending},
-    watcher::entry_order,
+    watcher::{SETTLE, entry_order},
 };
 
 /// The consumer of `attach` in the group of the service.
@@ -49,6 +54,8 @@ pub(crate) const CONSUMER: &str = "seckill-attach";
 const PAGE: usize = 250;
 /// How often the stock is compared while users buy.
 const TRIES: usize = 3;
+/// How often a wait for figures that last renews the lock of the recovery.
+const STEP: Duration = Duration::from_millis(200);
 
 /// Plans and applies a recovery.
 #[derive(Debug)]
@@ -68,6 +75,32 @@ struct Entry {
     asked: Asked,
     is_stuck: bool,
     passed: bool,
+}
+
+/// What the entries in flight leave after a plan.
+#[derive(Debug, Default)]
+struct Judged {
+    /// The orders that entries in flight will become, also those that are left alone.
+    orders: HashMap<VoucherId, Vec<Order>>,
+    /// Entries left alone, by sale; `None` for those whose sale is unreadable.
+    left: HashMap<Option<VoucherId>, u64>,
+    /// Users of those that have no order yet.
+    unwritten: HashMap<VoucherId, HashSet<UserId>>,
+}
+
+/// The dead letters of earlier recoveries: their entries, and their orders.
+#[derive(Debug, Default)]
+struct Letters {
+    entries: HashMap<String, String>,
+    orders: HashMap<Order, String>,
+}
+
+impl Letters {
+    /// The letter of this entry, or of an entry with the same order.
+    fn of(&self, entry: &str, asked: &Asked) -> Option<&String> {
+        let by_order = || asked.as_ref().ok().and_then(|order| self.orders.get(order));
+        self.entries.get(entry).or_else(by_order)
+    }
 }
 
 impl Recovery {
@@ -105,14 +138,16 @@ impl Recovery {
         let has_stream = self.profile.has_stream();
         // Without a stream, no entry is planned.
         let has_group = !has_stream || self.check().await?;
-        let report = self.watcher.settled().await?;
-        let vouchers: Vec<VoucherId> = report.sales.iter().map(|it| it.voucher_id).collect();
+        let first = self.watcher.pass().await?;
+        let vouchers: Vec<VoucherId> = first.sales.iter().map(|it| it.voucher_id).collect();
         let mut conn = self.database.connection().await?;
         let create_group = if has_group { None } else { Some(self.new_group(&mut conn).await?) };
+        tokio::time::sleep(SETTLE).await;
         let mut tries = 0;
         loop {
             tries += 1;
-            let last_id = self.last_id().await?;
+            let before = moments(&mut self.conn, &self.profile, &vouchers).await?;
+            let report = self.watcher.pass().await?;
             let keys = buyers::keys(&mut self.conn, &self.profile, &vouchers).await?;
             let start = create_group.as_ref().map(|it| it.start.clone());
             let (mut entries, mut complete) = (Vec::new(), true);
@@ -130,7 +165,7 @@ impl Recovery {
                 more_entries: !complete,
                 unreadable: keys.iter().flat_map(|it| it.foreign.clone()).collect(),
                 buyers_compared: of_redis(&report).all(|it| it.buyers_without_order.is_some()),
-                last_id,
+                wait_ms: self.wait_ms(),
                 ..Plan::default()
             };
             // The service must not process what is left of them, nor get a stock.
@@ -140,44 +175,51 @@ impl Recovery {
                 entry.is_stuck &=
                     !entry.asked.as_ref().is_ok_and(|order| moved.contains(&order.voucher));
             }
-            let orders = self.judge(&mut conn, &mut entries, &moved, &mut plan).await?;
-            let (mut stocks, mut lost) = (HashMap::new(), HashMap::new());
+            let judged = self.judge(&mut conn, &mut entries, &moved, &mut plan).await?;
+            let mut lost = HashMap::new();
             for (voucher, keys) in vouchers.iter().zip(&keys) {
-                let of_sale = orders.get(voucher).map_or(&[][..], Vec::as_slice);
+                let of_sale = judged.orders.get(voucher).map_or(&[][..], Vec::as_slice);
                 if !of_sale.is_empty() && keys.foreign.is_empty() {
                     // The service adds buyer and entry in one step.
                     let users = of_sale.iter().map(|it| it.user.to_string()).collect();
                     let key = self.profile.buyers(*voucher);
                     lost.insert(*voucher, buyers::absent(&mut self.conn, &key, users).await?);
                 }
-                let of_sale: Vec<i64> = of_sale.iter().map(|it| it.id.as_i64()).collect();
-                let (database, profile) = (&self.database, &self.profile);
-                let stock =
-                    rows::stock_and_written(database, &mut conn, profile, *voucher, &of_sale);
-                let stock = stock.await?;
-                let left = |(stock, written): (i64, i64)| {
-                    (stock, stock.saturating_sub(of_sale.len() as i64 - written))
-                };
-                stocks.extend(stock.map(|it| (*voucher, left(it))));
             }
+            let after = moments(&mut self.conn, &self.profile, &vouchers).await?;
             // If nothing was added and no stock has changed, what was read in between belongs together.
-            let is_quiet = self.last_id().await? == plan.last_id
-                && buyers::keys(&mut self.conn, &self.profile, &vouchers).await? == keys;
+            let is_quiet = before == after;
             if !is_quiet && tries < TRIES {
                 continue;
             }
             plan.stock_compared = is_quiet && complete;
-            self.add_sales(&mut plan, &report, &keys, &stocks, &lost);
+            let by_sale: HashMap<VoucherId, SaleKeys> = vouchers.into_iter().zip(keys).collect();
+            self.add_sales(&mut plan, &report, &by_sale, &judged, &lost);
             return Ok(plan);
         }
     }
 
-    /// The ID that was added last; empty without a stream.
-    async fn last_id(&mut self) -> Result<String> {
-        if !self.profile.has_stream() {
-            return Ok(String::new());
+    /// How long a difference must last before a stock is raised: what is not stuck may be on its way. Without a stream, the
+    /// service is stopped.
+    fn wait_ms(&self) -> u64 {
+        if self.profile.has_stream() { self.limits.stuck_ms } else { 0 }
+    }
+
+    /// The dead letters of earlier recoveries, all pages of them.
+    async fn known_letters(&mut self) -> Result<Letters> {
+        let (mut known, mut from) = (Letters::default(), "-".to_owned());
+        while self.profile.has_stream() {
+            let page = letters_page(&mut self.conn, &self.profile.stream.key, &from, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            from = format!("({}", last.letter);
+            for letter in page {
+                if let Some(order) = letter.order(&self.profile) {
+                    known.orders.insert(order, letter.letter.clone());
+                }
+                known.entries.insert(letter.entry, letter.letter);
+            }
         }
-        stream::last_id(&mut self.conn, &self.profile).await
+        Ok(known)
     }
 
     /// Rejects what cannot be recovered; returns whether the group exists.
@@ -325,11 +367,13 @@ impl Recovery {
     /// Adds the entries of buyers without an order that the group has passed: a consumer acknowledged them without writing
     /// the order, or the group began after them. No consumer receives them again. Returns whether all were read.
     async fn add_passed(&mut self, entries: &mut Vec<Entry>, now: Millis) -> Result<bool> {
-        let lasting = self.watcher.lasting.without_order.iter();
+        let crate::watcher::Lasting { without_order, only_closed, .. } = &self.watcher.lasting;
         let lacking: HashSet<(VoucherId, &str)> =
-            lasting.map(|(it, user)| (*it, &**user)).collect();
+            without_order.iter().chain(only_closed).map(|(it, user)| (*it, &**user)).collect();
         let known: HashSet<String> = entries.iter().map(|it| it.pending.id.clone()).collect();
         let (mut after, mut read) = ("0-0".to_owned(), 0);
+        // The set stands for the newest entry of a user: what was before it has ended.
+        let mut newest: HashMap<(VoucherId, UserId), Entry> = HashMap::new();
         while !lacking.is_empty() {
             if read >= self.limits.orders {
                 return Ok(false);
@@ -340,32 +384,39 @@ impl Recovery {
             read += page.len();
             for (id, fields) in page {
                 let asked = order_of(&self.profile, Some(&fields));
-                let is_lacking = |order: &Order| {
+                let is_lacking = |order: &&Order| {
                     lacking.contains(&(order.voucher, order.user.to_string().as_str()))
                 };
-                if !asked.as_ref().is_ok_and(is_lacking) || known.contains(&id) {
+                let order = asked.as_ref().ok().filter(is_lacking);
+                let Some(place) = order.map(|it| (it.voucher, it.user)) else { continue };
+                if known.contains(&id) {
                     continue;
                 }
                 let idle_ms = now.since(Millis(entry_order(&id).0 as i64));
                 let is_stuck = idle_ms >= self.limits.stuck_ms;
                 let (consumer, fields) = (String::new(), Some(fields));
                 let pending = Pending { id, consumer, idle_ms, deliveries: 0, fields };
-                entries.push(Entry { pending, asked, is_stuck, passed: true });
+                newest.insert(place, Entry { pending, asked, is_stuck, passed: true });
             }
         }
+        let mut newest: Vec<Entry> = newest.into_values().collect();
+        newest.sort_by_key(|it| entry_order(&it.pending.id));
+        entries.extend(newest);
         Ok(true)
     }
 
-    /// Adds the verdicts on stuck entries to the plan; returns the orders that entries in flight will become.
+    /// Adds the verdicts on stuck entries to the plan; returns what the entries in flight leave.
     async fn judge(
-        &self,
+        &mut self,
         conn: &mut PlainConnection,
         entries: &mut [Entry],
         moved: &HashSet<VoucherId>,
         plan: &mut Plan,
-    ) -> Result<HashMap<VoucherId, Vec<Order>>> {
-        let mut planned = Planned::default();
-        let mut orders: HashMap<VoucherId, Vec<Order>> = HashMap::new();
+    ) -> Result<Judged> {
+        let letters = self.known_letters().await?;
+        let (mut planned, mut judged) = (Planned::default(), Judged::default());
+        // Undelivered entries of sales that have moved, before the next one that is planned.
+        let mut behind = Vec::new();
         for page in entries.chunks_mut(PAGE) {
             let asked: Vec<Order> =
                 page.iter().filter_map(|it| it.asked.as_ref().ok()).copied().collect();
@@ -373,25 +424,37 @@ impl Recovery {
             facts.after(&planned);
             for Entry { pending, asked, is_stuck, passed } in page {
                 let (verdict, fault) = facts.judge(asked);
-                // One that yields no order was given up before, and each recovery would give it up again.
-                let is_given_up = *passed && verdict != Verdict::Stuck;
-                if is_given_up && matches!(fault, None | Some(OrderError::Holds { .. })) {
+                let letter = letters.of(&pending.id, asked).filter(|_| *passed).cloned();
+                // One that yields no order was given up before, and each recovery would give it up again; and one with a
+                // letter waits for its replay.
+                let yields_none = verdict != Verdict::Stuck;
+                let is_given_up = *passed && (yields_none || letter.is_some());
+                let is_settled = matches!(fault, None | Some(OrderError::Holds { .. }));
+                if is_given_up && yields_none && is_settled {
                     continue;
                 }
-                if let (Verdict::Stuck, Ok(order)) = (verdict, &asked) {
+                if let (false, false, Ok(order)) = (yields_none, is_given_up, &asked) {
                     facts.plan(order, &mut planned);
-                    orders.entry(order.voucher).or_default().push(*order);
-                }
-                if !*is_stuck && !is_given_up {
-                    let has_moved = asked.as_ref().is_ok_and(|it| moved.contains(&it.voucher));
-                    *(if has_moved { &mut plan.moved } else { &mut plan.left }) += 1;
-                    continue;
+                    judged.orders.entry(order.voucher).or_default().push(*order);
                 }
                 let order = asked.as_ref().ok();
                 let buyer = pending
                     .fields
                     .as_deref()
                     .and_then(|fields| stream::waiting(&self.profile, &pending.id, fields, true));
+                if !*is_stuck && !is_given_up {
+                    let has_moved = order.is_some_and(|it| moved.contains(&it.voucher));
+                    *(if has_moved { &mut plan.moved } else { &mut plan.left }) += 1;
+                    if has_moved && pending.consumer.is_empty() && !*passed {
+                        behind.push(mem::take(&mut pending.id));
+                    }
+                    *judged.left.entry(buyer.map(|it| it.voucher)).or_default() += 1;
+                    if let (Some(order), true) = (order, verdict != Verdict::Written) {
+                        judged.unwritten.entry(order.voucher).or_default().insert(order.user);
+                    }
+                    continue;
+                }
+                let is_undelivered = pending.consumer.is_empty() && !*passed;
                 let entries = if is_given_up { &mut plan.unwritable } else { &mut plan.entries };
                 entries.push(EntryPlan {
                     entry: mem::take(&mut pending.id),
@@ -405,18 +468,20 @@ impl Recovery {
                     action: if is_given_up { RecoveryAction::Leave } else { action(verdict) },
                     fault,
                     passed: *passed,
+                    letter,
+                    behind: if is_undelivered { mem::take(&mut behind) } else { Vec::new() },
                 });
             }
         }
-        Ok(orders)
+        Ok(judged)
     }
 
     fn add_sales(
         &self,
         plan: &mut Plan,
         report: &Report,
-        keys: &[SaleKeys],
-        stocks: &HashMap<VoucherId, (i64, i64)>,
+        keys: &HashMap<VoucherId, SaleKeys>,
+        judged: &Judged,
         lost: &HashMap<VoucherId, Vec<String>>,
     ) {
         let lasting = &self.watcher.lasting;
@@ -426,9 +491,9 @@ impl Recovery {
             users.sort_unstable();
             users
         };
-        for (sale, keys) in report.sales.iter().zip(keys).filter(|(sale, _)| !sale.moved) {
+        for sale in report.sales.iter().filter(|it| !it.moved) {
             let voucher = sale.voucher_id;
-            let Some((stock, left)) = stocks.get(&voucher).copied() else { continue };
+            let Some(keys) = keys.get(&voucher) else { continue };
             let of_sale = |it: &&EntryPlan| it.voucher_id == Some(voucher);
             let replayed = plan.entries.iter().filter(of_sale);
             let replayed = replayed.filter(|it| it.action == RecoveryAction::Process);
@@ -438,13 +503,14 @@ impl Recovery {
             // A sale that is over sells nothing, and one that has not begun is loaded by the service.
             let is_sold = match sale.phase {
                 Some(Phase::Ended) => false,
-                // Without its buyers, a stock that is set again would be sold to them a second time.
-                Some(Phase::Running) => keys.has_stock || sale.buyers_without_order.is_some(),
+                Some(Phase::Running) => true,
                 _ => keys.has_stock,
             };
             let sets = plan.stock_compared && is_sold && keys.foreign.is_empty();
             let mut without_order = users(&lasting.without_order, voucher);
             without_order.retain(|user| !with_entry.contains(user));
+            let mut only_closed = users(&lasting.only_closed, voucher);
+            only_closed.retain(|user| !with_entry.contains(user));
             let mut add_buyers = Vec::new();
             if keys.foreign.is_empty() {
                 add_buyers = users(&lasting.without_buyer, voucher);
@@ -452,9 +518,6 @@ impl Recovery {
                 add_buyers.sort_unstable();
                 add_buyers.dedup();
             }
-            // An unreadable entry may be the order of one of them.
-            let remove_buyers =
-                self.remove_buyers && lasting.unreadable == 0 && !without_order.is_empty();
             // What was promised to buyers without an order is not sold again, unless they are removed. Those of dead
             // letters made now become such buyers.
             let given_up = plan.entries.iter().filter(of_sale).filter(|it| {
@@ -464,25 +527,46 @@ impl Recovery {
             let given_up: HashSet<String> = given_up
                 .filter_map(|it| Some(it.user_id?.to_string()))
                 .filter(|user| !with_entry.contains(user) && !without_order.contains(user))
+                .filter(|user| !only_closed.contains(user))
                 .collect();
+            let left = |of: Option<VoucherId>| judged.left.get(&of).copied().unwrap_or(0);
+            let in_flight = left(Some(voucher)) + left(None);
+            let unwritten = judged.unwritten.get(&voucher).map_or(0, HashSet::len) as u64;
+            let is_compared = sale.buyers_without_order.is_some() && !plan.more_entries;
+            // An unreadable entry may be the order of one of them, and what is in flight may yet be written.
+            let remove_buyers = self.remove_buyers
+                && lasting.unreadable == 0
+                && !without_order.is_empty()
+                && in_flight == 0
+                && is_compared;
             let promised = if remove_buyers { 0 } else { without_order.len() } + given_up.len();
-            let promised = promised as i64;
-            let least = left.saturating_sub(promised).max(0);
-            let kept = keys.stock.unwrap_or(least).clamp(least, left.max(0));
-            let redis_stock = if sets { Some(kept) } else { keys.stock };
+            let sql_stock = sale.sql_stock.saturating_sub(replayed as i64);
+            // As they will be after the plan.
+            let figures = Figures {
+                redis_stock: keys.stock,
+                sql_stock,
+                in_flight: is_compared.then_some(in_flight),
+                unwritten: (!plan.more_entries).then_some(unwritten),
+                without_order: is_compared.then_some(promised as u64),
+                only_closed: is_compared.then_some(only_closed.len() as u64),
+            };
+            let after = figures.target().filter(|_| sets).or(keys.stock);
             let sale = SalePlan {
                 voucher_id: voucher,
                 orders: Figure {
                     now: sale.orders,
                     after: sale.orders.map(|it| it + replayed as u64),
                 },
-                sql_stock: Figure { now: stock, after: stock.saturating_sub(replayed as i64) },
-                redis_stock: Figure { now: keys.stock, after: redis_stock },
+                sql_stock: Figure { now: sale.sql_stock, after: sql_stock },
+                redis_stock: Figure { now: keys.stock, after },
                 add_buyers,
                 buyers_without_order: without_order,
+                buyers_with_closed_order: only_closed,
                 remove_buyers,
             };
-            let is_known = sale.rebuilds() || !sale.buyers_without_order.is_empty();
+            let is_known = sale.rebuilds()
+                || !sale.buyers_without_order.is_empty()
+                || !sale.buyers_with_closed_order.is_empty();
             if is_known || sale.sql_stock.is_change() {
                 plan.sales.push(sale);
             }
@@ -505,7 +589,9 @@ impl Recovery {
         let database = Database::writable(writable.0, writable.1, &self.profile)?;
         done.left = plan.entries.len() as u64;
         let lease = Lease::acquire(&mut self.conn, self.profile.scope(), log.operator()).await?;
-        let mut run = Run { recovery: self, database, lease: &lease, plan, most, log, done };
+        let skipped = Vec::new();
+        let mut run =
+            Run { recovery: self, database, lease: &lease, plan, most, log, done, skipped };
         let applied = run.all(&stops).await;
         let synced = log.sync();
         let released = lease.release(&mut self.conn).await;
@@ -527,6 +613,7 @@ impl Recovery {
             pending: stream.map_or(0, |it| it.pending),
             undelivered: stream.and_then(|it| it.lag),
             buyers_without_order: sum(|it| it.buyers_without_order),
+            buyers_with_closed_order: sum(|it| it.buyers_with_closed_order),
             orders_without_buyer: sum(|it| it.orders_without_buyer),
             duplicate_buyers: report.sales.iter().map(|it| it.duplicate_buyers).sum(),
             oversold: 0,
@@ -538,13 +625,20 @@ impl Recovery {
             let (mut entries, mut conn) = (Vec::new(), self.database.connection().await?);
             let are_all = self.add_passed(&mut entries, report.taken).await?;
             let (moved, mut plan) = (HashSet::new(), Plan::default());
-            let orders = self.judge(&mut conn, &mut entries, &moved, &mut plan).await?;
+            let judged = self.judge(&mut conn, &mut entries, &moved, &mut plan).await?;
             // The group has passed them, so that no alarm counts them; their buyers have an entry.
-            let passed = orders.values().map(Vec::len).sum::<usize>() as u64;
+            let closed: HashSet<&(VoucherId, String)> =
+                self.watcher.lasting.only_closed.iter().collect();
+            let passed = judged.orders.values().flatten();
+            let of_closed =
+                passed.clone().filter(|it| closed.contains(&(it.voucher, it.user.to_string())));
+            let (passed, of_closed) = (passed.clone().count() as u64, of_closed.count() as u64);
             let counted = |count: Option<u64>| count.filter(|_| are_all);
             proof.stuck = counted(proof.stuck).map(|it| it + passed);
             proof.buyers_without_order =
-                counted(proof.buyers_without_order).map(|it| it.saturating_sub(passed));
+                counted(proof.buyers_without_order).map(|it| it.saturating_sub(passed - of_closed));
+            proof.buyers_with_closed_order =
+                counted(proof.buyers_with_closed_order).map(|it| it.saturating_sub(of_closed));
         }
         for alarm in &report.alarms {
             match alarm {
@@ -591,59 +685,79 @@ struct Run<'r> {
     most: u64,
     log: &'r mut Log,
     done: &'r mut Applied,
+    /// Undelivered entries that were not taken: the next one is delivered with them, and they are left alone.
+    skipped: Vec<String>,
 }
 
-impl Run<'_> {
+impl<'r> Run<'r> {
     async fn all(&mut self, stops: &impl Fn() -> bool) -> Result<()> {
-        self.create_group().await?;
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         let entries = self.plan.entries.get(..most).unwrap_or(&self.plan.entries);
         let mut conn = self.database.connection().await?;
+        // Before anything is changed or taken.
+        self.database.check_primary(&mut conn).await?;
+        if let Some(order) = entries.iter().find_map(EntryPlan::order) {
+            try_write(&self.database, &mut conn, &self.recovery.profile, order).await?;
+        }
+        self.create_group().await?;
         for page in entries.chunks(PAGE) {
             for entry in page {
                 self.log.add(self.plan.taken, &line(entry, "planned"))?;
             }
             self.log.sync()?;
-            self.claim_passed(page).await?;
-            let others = self.deliver(page).await?;
-            for entry in &others {
-                self.log.add(self.plan.taken, &line(entry, "planned"))?;
-            }
-            if !others.is_empty() {
-                self.log.sync()?;
-            }
-            for (place, entry) in page.iter().chain(&others).enumerate() {
+            for entry in page {
                 if stops() {
                     self.done.cut_short = true;
                     return Ok(());
                 }
                 self.lease.renew(&mut self.recovery.conn).await?;
-                self.entry(&mut conn, entry).await?;
-                self.done.left -= u64::from(place < page.len());
+                self.process(&mut conn, entry).await?;
+                self.done.left -= 1;
             }
         }
-        let lacking = self.without_order().await?;
         for sale in &self.plan.sales {
-            if stops() {
-                self.done.cut_short = true;
-                return Ok(());
-            }
+            let buyers = self.recovery.profile.buyers(sale.voucher_id);
+            self.done.added_buyers +=
+                self.change("SADD", "add_buyer", &buyers, sale, &sale.add_buyers).await?;
+        }
+        let Some(compared) = self.compare(stops).await? else {
+            self.done.cut_short = true;
+            return Ok(());
+        };
+        for sale in compared {
             self.lease.renew(&mut self.recovery.conn).await?;
-            self.rebuild(sale, &lacking).await?;
+            self.rebuild(sale).await?;
         }
         Ok(())
     }
 
-    /// Buyers who have neither an order nor an entry now, if the plan removes any: one whom another process has removed
-    /// since the plan may have bought again.
-    async fn without_order(&mut self) -> Result<HashSet<(VoucherId, String)>> {
-        if !self.plan.sales.iter().any(|it| it.remove_buyers) {
-            return Ok(HashSet::new());
+    /// Compares the sales whose stock or buyers change until their figures have lasted; `None` after a signal.
+    async fn compare(&mut self, stops: &impl Fn() -> bool) -> Result<Option<Vec<Compared<'r>>>> {
+        let plan = self.plan;
+        let changes = |it: &&SalePlan| it.redis_stock.is_change() || it.remove_buyers;
+        let mut lasting = Lasting::new(plan.sales.iter().filter(changes));
+        let wait_ms = self.recovery.wait_ms();
+        while !lasting.sales.is_empty() {
+            self.lease.renew(&mut self.recovery.conn).await?;
+            let begun = lasting.pass(self.recovery).await?;
+            let Some(pause) = lasting.pause(wait_ms, begun) else { break };
+            let until = tokio::time::Instant::now() + pause;
+            while tokio::time::Instant::now() < until {
+                if stops() {
+                    return Ok(None);
+                }
+                self.lease.renew(&mut self.recovery.conn).await?;
+                let left = until.saturating_duration_since(tokio::time::Instant::now());
+                tokio::time::sleep(left.min(STEP)).await;
+            }
         }
-        self.recovery.watcher.settled().await?;
-        let lasting = &self.recovery.watcher.lasting;
-        let is_known = lasting.unreadable == 0;
-        Ok(lasting.without_order.iter().filter(|_| is_known).cloned().collect())
+        // What this run has left in flight says why.
+        if self.done.left == 0 && self.done.locked == 0 {
+            for plan in lasting.changed {
+                self.stale(plan)?;
+            }
+        }
+        Ok(Some(lasting.sales))
     }
 
     async fn create_group(&mut self) -> Result<()> {
@@ -665,64 +779,35 @@ impl Run<'_> {
         self.log.add(self.plan.taken, &line)
     }
 
-    /// Makes the entries pending that the group has passed. One that a consumer has received since is left to it.
-    async fn claim_passed(&mut self, page: &[EntryPlan]) -> Result<()> {
-        let passed: Vec<&str> =
-            page.iter().filter(|it| it.passed).map(|it| it.entry.as_str()).collect();
-        if passed.is_empty() {
-            return Ok(());
+    /// Takes an entry and locks its user, judges it again now that no consumer has it, and writes or gives it up.
+    async fn process(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
+        let taken = self.take(planned, "").await?;
+        let (result, count) = match &taken {
+            Taken::Gone => ("gone", &mut self.done.changed),
+            Taken::Held => ("held", &mut self.done.changed),
+            Taken::Moved => ("moved", &mut self.done.changed),
+            Taken::Locked => ("locked", &mut self.done.locked),
+            Taken::Done(_) | Taken::BodyGone => return self.processed(conn, planned, taken).await,
+        };
+        *count += 1;
+        if matches!(taken, Taken::Moved | Taken::Locked) && planned.place() == "undelivered" {
+            self.skipped.extend(planned.behind.iter().cloned());
+            self.skipped.push(planned.entry.clone());
         }
-        let mut claim = cmd("XCLAIM");
-        claim.arg(&self.plan.stream).arg(&self.plan.group).arg(CONSUMER);
-        claim.arg(self.recovery.limits.stuck_ms).arg(passed).arg("FORCE").arg("JUSTID");
-        self.recovery.conn.query::<Value>(&claim).await.map(drop).map_err(Into::into)
+        self.log.add(self.plan.taken, &line(planned, result))
     }
 
-    /// Receives as many entries as the page has of those that no consumer has received. They are the oldest ones, as in
-    /// the plan; returns those that are not, because a consumer has come back and received others.
-    async fn deliver(&mut self, page: &[EntryPlan]) -> Result<Vec<EntryPlan>> {
-        let planned: HashSet<&str> =
-            page.iter().filter(|it| it.is_undelivered()).map(|it| it.entry.as_str()).collect();
-        if planned.is_empty() {
-            return Ok(Vec::new());
+    async fn processed(
+        &mut self,
+        conn: &mut PlainConnection,
+        planned: &EntryPlan,
+        taken: Taken,
+    ) -> Result<()> {
+        if planned.place() == "undelivered" {
+            self.skipped.clear();
         }
-        let mut read = cmd("XREADGROUP");
-        read.arg("GROUP").arg(&self.plan.group).arg(CONSUMER).arg("COUNT").arg(planned.len());
-        read.arg("STREAMS").arg(&self.plan.stream).arg(">");
-        let found: Option<Vec<(Text, Vec<stream::RawEntry>)>> =
-            self.recovery.conn.query(&read).await?;
-        let entries = found.into_iter().flatten().flat_map(|(_, entries)| entries);
-        let others = entries.filter(|(id, _)| !planned.contains(id.as_str()));
-        let other = |(entry, fields): stream::RawEntry| {
-            let order = order_of(&self.recovery.profile, Some(&fields)).ok();
-            EntryPlan {
-                entry,
-                consumer: None,
-                idle_ms: 0,
-                deliveries: 1,
-                order_id: order.map(|it| it.id),
-                user_id: order.map(|it| it.user),
-                voucher_id: order.map(|it| it.voucher),
-                verdict: Verdict::Stuck,
-                action: RecoveryAction::Process,
-                fault: None,
-                passed: false,
-            }
-        };
-        Ok(others.map(other).collect())
-    }
-
-    /// Processes an entry while its user is locked, as a consumer of the service does: it may be writing another entry of
-    /// this user, and checks for orders before it takes the row of the sale.
-    async fn entry(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
-        let Some(key) = planned.user_id.and_then(|user| self.recovery.profile.lock(user)) else {
-            return self.process(conn, planned).await;
-        };
-        if !self.lease.lock_user(&mut self.recovery.conn, &key).await? {
-            self.done.locked += 1;
-            return self.log.add(self.plan.taken, &line(planned, "locked"));
-        }
-        let done = self.process(conn, planned).await;
+        let done = self.write(conn, planned, taken).await;
+        let Some(key) = self.lock_of(planned) else { return done };
         // The lock stays until its lease ends if the database may still commit.
         if matches!(done, Err(AttachError::Store(StoreError::Unknown(_)))) {
             return done;
@@ -731,21 +816,25 @@ impl Run<'_> {
         done.and(unlocked)
     }
 
-    /// Takes an entry and judges it again, now that no consumer has it.
-    async fn process(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
+    /// The lock of the user of an entry: a consumer of the service may be writing another entry of this user, and checks
+    /// for orders before it takes the row of the sale.
+    fn lock_of(&self, planned: &EntryPlan) -> Option<String> {
+        planned.user_id.and_then(|user| self.recovery.profile.lock(user))
+    }
+
+    async fn write(
+        &mut self,
+        conn: &mut PlainConnection,
+        planned: &EntryPlan,
+        taken: Taken,
+    ) -> Result<()> {
         let profile = self.recovery.profile.clone();
-        let taken = self.take(planned, "").await?;
         let (verdict, fault) = match taken {
-            Taken::Gone | Taken::Held => {
-                self.done.changed += 1;
-                let result = if taken == Taken::Gone { "gone" } else { "held" };
-                return self.log.add(self.plan.taken, &line(planned, result));
-            }
-            Taken::BodyGone => (Verdict::BodyGone, Some(OrderError::Gone)),
             Taken::Done(fields) => match order_of(&profile, Some(&fields)) {
                 Ok(order) => place(&self.database, conn, &profile, order).await?,
                 Err(fault) => (Verdict::Malformed, Some(fault)),
             },
+            _ => (Verdict::BodyGone, Some(OrderError::Gone)),
         };
         let mut result = "done";
         match (verdict, &fault) {
@@ -763,11 +852,11 @@ impl Run<'_> {
                 let why =
                     in_english(|| fault.as_ref().map_or_else(String::new, ToString::to_string));
                 match self.take(planned, &why).await? {
-                    Taken::Gone | Taken::Held => {
-                        self.done.changed += 1;
-                        result = "gone";
-                    }
                     Taken::Done(_) | Taken::BodyGone => self.done.dead_letters += 1,
+                    other => {
+                        self.done.changed += 1;
+                        result = if other == Taken::Moved { "moved" } else { "gone" };
+                    }
                 }
             }
         }
@@ -777,55 +866,98 @@ impl Run<'_> {
         self.log.add(self.plan.taken, &done)
     }
 
-    /// Claims an entry, or with a reason moves it to the dead letters.
+    /// Claims an entry and locks its user, or with a reason moves it to the dead letters.
     async fn take(&mut self, planned: &EntryPlan, why: &str) -> Result<Taken> {
         let mut take = scripts::ATTACH_TAKE.prepare_invoke();
         take.key(&self.plan.stream).key(attach_dead(&self.plan.stream));
+        // No sale is number 0, so an unreadable one has no mark.
+        let voucher = planned.voucher_id.unwrap_or(VoucherId(0));
+        take.key(mark_of(&self.recovery.profile, voucher));
+        if let Some(lock) = self.lock_of(planned) {
+            take.key(lock);
+        }
         take.arg(&self.plan.group).arg(CONSUMER).arg(&planned.entry);
         // No consumer can process an entry that yields no order.
         let idle = planned.order_id.map_or(0, |_| self.recovery.limits.stuck_ms);
         take.arg(idle).arg(why);
-        take.arg(planned.consumer.as_deref().unwrap_or_default());
+        take.arg(planned.consumer.as_deref().unwrap_or_default()).arg(planned.place());
+        take.arg(self.lease.owner()).arg(USER_LEASE.as_millis() as u64).arg(&planned.behind);
+        take.arg(&self.skipped);
         Ok(self.recovery.conn.invoke(&take).await?)
     }
 
-    /// Corrects buyers and stock of a sale.
-    async fn rebuild(
+    /// Removes buyers of a sale and sets its stock, unless it has changed since it was compared.
+    async fn rebuild(&mut self, sale: Compared<'_>) -> Result<()> {
+        let Compared { plan, moment, removed, .. } = &sale;
+        let target = sale.target();
+        if plan.redis_stock.is_change() && target.is_none() {
+            // What the plan has is not what the figures want now.
+            return self.stale(plan);
+        }
+        let mut lines = Vec::new();
+        for user in removed {
+            let (action, user) = ("remove_buyer", Some(user.as_str()));
+            lines.push(Line { action, user, ..Line::default() });
+        }
+        lines.extend(target.map(|_| set_stock(plan)));
+        self.record(plan.voucher_id, &mut lines, "planned")?;
+        let mut moment = moment.clone();
+        let mut pages: Vec<&[String]> = removed.chunks(PAGE).collect();
+        let last = pages.pop().unwrap_or_default();
+        let mut is_changed = false;
+        for (page, target) in pages.into_iter().map(|it| (it, None)).chain([(last, target)]) {
+            match self.rebuild_page(plan.voucher_id, &moment, target, page).await? {
+                Some(next) => moment = next,
+                None => is_changed = true,
+            }
+            if is_changed {
+                break;
+            }
+            self.done.removed_buyers += page.len() as u64;
+            self.done.stocks += u64::from(target.is_some());
+        }
+        if is_changed {
+            self.done.stale.push(plan.voucher_id);
+        }
+        self.record(plan.voucher_id, &mut lines, if is_changed { "stale" } else { "done" })
+    }
+
+    /// The script that changes a sale; `None` if it has changed since that moment.
+    async fn rebuild_page(
         &mut self,
-        sale: &SalePlan,
-        lacking: &HashSet<(VoucherId, String)>,
+        voucher: VoucherId,
+        moment: &Moment,
+        target: Option<i64>,
+        removed: &[String],
+    ) -> Result<Option<Moment>> {
+        let profile = &self.recovery.profile;
+        let mut rebuild = scripts::ATTACH_REBUILD.prepare_invoke();
+        rebuild.key(&profile.stream.key).key(profile.stock(voucher)).key(profile.buyers(voucher));
+        rebuild.key(mark_of(profile, voucher));
+        rebuild.arg(&profile.stream.group).arg(&moment.0);
+        rebuild.arg(target.map_or_else(String::new, |it| it.to_string())).arg(removed);
+        let after: Option<String> = self.recovery.conn.invoke(&rebuild).await?;
+        Ok(after.map(Moment))
+    }
+
+    /// Records a sale that has changed since the plan.
+    fn stale(&mut self, plan: &SalePlan) -> Result<()> {
+        self.done.stale.push(plan.voucher_id);
+        self.record(plan.voucher_id, &mut [set_stock(plan)], "stale")
+    }
+
+    /// Logs lines about a sale.
+    fn record(
+        &mut self,
+        voucher: VoucherId,
+        lines: &mut [Line<'_>],
+        result: &'static str,
     ) -> Result<()> {
-        let buyers = self.recovery.profile.buyers(sale.voucher_id);
-        self.done.added_buyers +=
-            self.change("SADD", "add_buyer", &buyers, sale, &sale.add_buyers).await?;
-        if sale.remove_buyers {
-            let mut users = sale.buyers_without_order.clone();
-            users.retain(|user| lacking.contains(&(sale.voucher_id, user.clone())));
-            self.done.removed_buyers +=
-                self.change("SREM", "remove_buyer", &buyers, sale, &users).await?;
+        for line in lines {
+            (line.voucher, line.result) = (Some(voucher), result);
+            self.log.add(self.plan.taken, line)?;
         }
-        let Change { now, after: Some(after) } = sale.redis_stock else { return Ok(()) };
-        if !sale.redis_stock.is_change() {
-            return Ok(());
-        }
-        let now = now.map_or_else(String::new, |it| it.to_string());
-        let mut line = Line { action: "set_stock", result: "planned", ..Line::default() };
-        line.voucher = Some(sale.voucher_id);
-        (line.from, line.to) = (Some(now.clone()), Some(after.to_string()));
-        self.log.add(self.plan.taken, &line)?;
-        self.log.sync()?;
-        let mut set = scripts::ATTACH_STOCK.prepare_invoke();
-        set.key(self.recovery.profile.stock(sale.voucher_id)).key(&self.plan.stream);
-        set.key(mark_of(&self.recovery.profile, sale.voucher_id));
-        set.arg(now).arg(&self.plan.last_id).arg(after);
-        if self.recovery.conn.invoke::<u8>(&set).await? == 1 {
-            self.done.stocks += 1;
-            line.result = "done";
-        } else {
-            self.done.stale.push(sale.voucher_id);
-            line.result = "stale";
-        }
-        self.log.add(self.plan.taken, &line)
+        self.log.sync()
     }
 
     /// Adds or removes users of a set; returns how many were.
@@ -855,6 +987,13 @@ impl Run<'_> {
         }
         Ok(changed)
     }
+}
+
+/// The line about the stock of a sale.
+fn set_stock(plan: &SalePlan) -> Line<'static> {
+    let text = |it: Option<i64>| Some(it.map_or_else(String::new, |it| it.to_string()));
+    let (from, to) = (text(plan.redis_stock.now), text(plan.redis_stock.after));
+    Line { action: "set_stock", from, to, ..Line::default() }
 }
 
 fn line<'p>(entry: &'p EntryPlan, result: &'p str) -> Line<'p> {

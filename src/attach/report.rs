@@ -128,10 +128,15 @@ pub struct SaleReport {
     pub orders: Option<u64>,
     /// Orders that are not closed.
     pub live_orders: Option<u64>,
-    /// Users with an entry that is not acknowledged and no live order; `None` if unknown.
+    /// Users with an entry that is not acknowledged and whose order is not in SQL; `None` if unknown.
     pub in_flight: Option<u64>,
+    /// Entries that are not acknowledged, and those whose sale is unreadable; `None` if unknown.
+    #[serde(skip)]
+    pub entries_in_flight: Option<u64>,
     /// Buyers with neither an order nor an entry; `None` if not compared.
     pub buyers_without_order: Option<u64>,
+    /// Buyers whose only orders are closed, without an entry: an order of theirs may be missing; `None` if not compared.
+    pub buyers_with_closed_order: Option<u64>,
     /// Users with a live order who are not in the set of buyers; `None` if not compared.
     pub orders_without_buyer: Option<u64>,
     /// Users with several live orders.

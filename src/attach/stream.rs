@@ -6,7 +6,9 @@ use redis::{FromRedisValue, Value, cmd, from_redis_value, pipe};
 use seckill_model::{ForeignKey, Millis, VoucherId};
 use seckill_redis::{Connection, lossy_utf8::Text};
 
-use crate::{ConsumerReport, Limits, PAGE, Poison, Profile, Result, StreamReport};
+use crate::{
+    ConsumerReport, Limits, PAGE, Poison, Profile, Result, StreamReport, database::Orders,
+};
 
 /// Newest entries that a pass reads.
 const NEWEST: usize = 100;
@@ -48,12 +50,23 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// The number of users of a sale with an entry that may become an order: those without a live order among `orders`,
-    /// which has the number of each user's; `None` if it is unknown.
-    pub(crate) fn of(&self, sale: VoucherId, orders: Option<&HashMap<String, u64>>) -> Option<u64> {
-        let has_order = |user: &str| orders.and_then(|it| it.get(user)).is_some_and(|it| *it > 0);
-        let users = self.users.get(&sale).into_iter().flatten().filter(|it| !has_order(it));
-        self.complete.then_some(users.count() as u64)
+    /// The number of users of a sale with an entry that may become an order: one that is not in SQL, of a user without a
+    /// live one; `None` if it is unknown.
+    pub(crate) fn of(&self, sale: VoucherId, orders: &Orders) -> Option<u64> {
+        let of_sale = orders.of.get(&sale);
+        let has_order = |it: &Waiting| {
+            let is_live = of_sale.and_then(|users| users.get(&it.user)).is_some_and(|it| *it > 0);
+            is_live || it.order.parse().is_ok_and(|id| orders.ids.contains(&id))
+        };
+        let waiting = self.entries.iter().filter(|it| it.voucher == sale && !has_order(it));
+        let users: HashSet<&str> = waiting.map(|it| it.user.as_str()).collect();
+        self.complete.then_some(users.len() as u64)
+    }
+
+    /// The number of entries of a sale, and of those that may be of any sale; `None` if it is unknown.
+    pub(crate) fn count(&self, sale: VoucherId) -> Option<u64> {
+        let of_sale = self.entries.iter().filter(|it| it.voucher == sale).count() as u64;
+        self.complete.then_some(of_sale + self.unreadable)
     }
 
     fn add(&mut self, profile: &Profile, (id, fields): RawEntry, delivered: bool) {

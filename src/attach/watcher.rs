@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Interval of the two passes that one report needs.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 /// The pause after a pass is this many times as long as the pass. Reading takes at most 2 % of the time, and as a pass
 /// reads one thing at a time, at most 2 % of a core of each server.
 const REST: u32 = 49;
@@ -91,6 +91,7 @@ pub struct Watcher {
     /// Shortest pause before the next pass.
     rest: Duration,
     without_order: Since<(VoucherId, String)>,
+    only_closed: Since<(VoucherId, String)>,
     without_buyer: Since<(VoucherId, String)>,
     stocks: Since<(VoucherId, i64, i64, u64)>,
     pieces: Since<(VoucherId, [i64; 4])>,
@@ -106,6 +107,8 @@ pub struct Watcher {
     holders: Since<(String, String)>,
     /// What the last two passes have in common.
     pub(crate) lasting: Lasting,
+    /// Buyers with neither an order nor an entry, as the last pass alone has seen them.
+    pub(crate) lacking: Vec<(VoucherId, String)>,
 }
 
 /// Differences between Redis and SQL that the last two passes have seen.
@@ -113,6 +116,8 @@ pub struct Watcher {
 pub(crate) struct Lasting {
     /// Buyers with neither an order nor an entry.
     pub(crate) without_order: Vec<(VoucherId, String)>,
+    /// Buyers without an entry whose only orders are closed.
+    pub(crate) only_closed: Vec<(VoucherId, String)>,
     /// Users with a live order who are no buyers.
     pub(crate) without_buyer: Vec<(VoucherId, String)>,
     /// Entries that may be the order of one of them.
@@ -131,6 +136,7 @@ struct Counts {
 #[derive(Default)]
 struct Compared {
     without_order: Vec<String>,
+    only_closed: Vec<String>,
     without_buyer: Vec<String>,
 }
 
@@ -154,6 +160,7 @@ impl Watcher {
             last: None,
             rest: Duration::ZERO,
             without_order: Since::default(),
+            only_closed: Since::default(),
             without_buyer: Since::default(),
             stocks: Since::default(),
             pieces: Since::default(),
@@ -168,6 +175,7 @@ impl Watcher {
             no_lease: Since::default(),
             holders: Since::default(),
             lasting: Lasting::default(),
+            lacking: Vec::new(),
         })
     }
 
@@ -223,7 +231,12 @@ impl Watcher {
             members.push(read);
         }
         let (mut stream, in_flight, foreign) = stream::read(conn, profile, limits, now).await?;
-        let orders = self.database.orders(profile, limits.orders).await?;
+        // Rows and stocks of one moment, so that an order is in both or in none.
+        let (latest, orders) = self.database.snapshot(profile, limits.orders).await?;
+        let mut latest: HashMap<VoucherId, SaleRow> =
+            latest.into_iter().map(|row| (row.voucher, row)).collect();
+        let latest = |row: SaleRow| latest.remove(&row.voucher).unwrap_or(row);
+        let rows: Vec<SaleRow> = rows.into_iter().map(latest).collect();
 
         let mut alarms: Vec<Alarm> = foreign.into_iter().map(Alarm::ForeignKey).collect();
         alarms.extend(keys.iter().flat_map(|it| it.foreign.clone()).map(Alarm::ForeignKey));
@@ -287,12 +300,14 @@ impl Watcher {
                 }
                 _ => None,
             };
-            let in_flight =
-                stream.as_ref().and_then(|_| in_flight.of(voucher, orders.of.get(&voucher)));
+            let waiting = stream.as_ref().and_then(|_| in_flight.of(voucher, &orders));
+            let entries = stream.as_ref().and_then(|_| in_flight.count(voucher));
             let mut sale = sale_report(row, keys, &orders, differences.as_ref(), now);
-            (sale.in_flight, sale.moved) = (in_flight, mark != "none");
+            (sale.in_flight, sale.moved) = (waiting, mark != "none");
+            sale.entries_in_flight = if profile.has_stream() { entries } else { Some(0) };
             // An entry that was not read may be that of a buyer.
             sale.buyers_without_order = sale.buyers_without_order.filter(|_| is_known);
+            sale.buyers_with_closed_order = sale.buyers_with_closed_order.filter(|_| is_known);
             if let Some(last) = &last {
                 sale.add_rates(last, now);
             }
@@ -462,9 +477,11 @@ impl Watcher {
         let pieces = pieces.filter_map(|it| pieces_of(it).map(|pieces| (it.voucher_id, pieces)));
         let pieces = self.pieces.lasting(now, grace, pieces);
         let (mut without_order, mut without_buyer) = (Vec::new(), Vec::new());
+        let mut only_closed = Vec::new();
         for (voucher, compared) in compared {
             if is_known {
                 without_order.extend(compared.without_order.into_iter().map(|it| (voucher, it)));
+                only_closed.extend(compared.only_closed.into_iter().map(|it| (voucher, it)));
             }
             without_buyer.extend(compared.without_buyer.into_iter().map(|it| (voucher, it)));
         }
@@ -472,7 +489,9 @@ impl Watcher {
         without_buyer.retain(|(voucher, _)| {
             sales.iter().any(|it| it.voucher_id == *voucher && it.phase != Some(Phase::Ended))
         });
+        self.lacking.clone_from(&without_order);
         let without_order = self.without_order.lasting(now, grace, without_order);
+        let only_closed = self.only_closed.lasting(now, grace, only_closed);
         let without_buyer = self.without_buyer.lasting(now, 0, without_buyer);
         let of = |found: &[(VoucherId, String)], voucher| {
             let mut users: Vec<String> =
@@ -505,6 +524,13 @@ impl Watcher {
             {
                 alarms.push(Alarm::BuyersWithoutOrder { voucher, users, user });
             }
+            // The set of a sale that is over is its history.
+            if sale.phase != Some(Phase::Ended)
+                && let Some((users, user)) = of(&only_closed, voucher)
+                && users > in_flight.unreadable
+            {
+                alarms.push(Alarm::BuyersWithClosedOrder { voucher, users, user });
+            }
             if let Some((users, user)) = of(&without_buyer, voucher) {
                 alarms.push(Alarm::OrdersWithoutBuyer { voucher, users, user });
             }
@@ -529,7 +555,7 @@ impl Watcher {
             }
         }
         let unreadable = in_flight.unreadable;
-        self.lasting = Lasting { without_order, without_buyer, unreadable };
+        self.lasting = Lasting { without_order, only_closed, without_buyer, unreadable };
     }
 
     fn stream_alarms(
@@ -725,19 +751,25 @@ fn local_ids(entries: &[Waiting]) -> Option<Alarm> {
     is_local.then_some(Alarm::LocalTimeIds { order, minutes })
 }
 
-/// Buyers without an order and an entry, and users with a live order who are no buyers.
+/// Buyers without an order and an entry, those whose only orders are closed, and users with a live order who are no buyers.
 fn compare(
     members: &HashSet<String>,
     waiting: Option<&HashSet<String>>,
     orders: Option<&HashMap<String, u64>>,
 ) -> Compared {
-    let has_order = |user: &str| orders.is_some_and(|it| it.contains_key(user));
+    let live = |user: &str| orders.and_then(|it| it.get(user)).copied();
     let waits = |user: &str| waiting.is_some_and(|it| it.contains(user));
-    let without_order = members.iter().filter(|it| !has_order(it) && !waits(it)).cloned();
+    let lacking = members.iter().filter(|it| !waits(it));
+    let without_order = lacking.clone().filter(|it| live(it).is_none()).cloned();
+    let only_closed = lacking.filter(|it| live(it) == Some(0)).cloned();
     // A closed order has returned its piece, and its user may buy again.
     let users = orders.into_iter().flatten().filter(|(_, live)| **live > 0);
     let without_buyer = users.map(|(user, _)| user).filter(|it| !members.contains(*it)).cloned();
-    Compared { without_order: without_order.collect(), without_buyer: without_buyer.collect() }
+    Compared {
+        without_order: without_order.collect(),
+        only_closed: only_closed.collect(),
+        without_buyer: without_buyer.collect(),
+    }
 }
 
 /// How many of these users have several live orders.
@@ -769,6 +801,8 @@ fn sale_report(
         orders: orders.complete.then_some(count),
         live_orders: orders.complete.then(live),
         in_flight: None,
+        entries_in_flight: None,
+        buyers_with_closed_order: compared.map(|it| it.only_closed.len() as u64),
         buyers_without_order: compared.map(|it| it.without_order.len() as u64),
         orders_without_buyer: compared.map(|it| it.without_buyer.len() as u64),
         duplicate_buyers: orders.of.get(&voucher).map_or(0, doubled),

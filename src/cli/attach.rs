@@ -339,6 +339,7 @@ fn sales(sales: &[SaleReport]) -> Table<'_, SaleReport> {
         .right(&Label("column-orders"), |sale| count(sale.orders))
         .right(&Label("attach-column-in-flight"), |sale| count(sale.in_flight))
         .right(&Label("attach-column-no-order"), |sale| count(sale.buyers_without_order))
+        .right(&Label("attach-column-closed"), |sale| count(sale.buyers_with_closed_order))
         .right(&Label("attach-column-no-buyer"), |sale| count(sale.orders_without_buyer))
         .right(&Label("column-admitted-per-second"), |sale| or_dash(sale.admitted_per_second))
         .right(&Label("attach-column-orders-per-second"), |sale| or_dash(sale.orders_per_second))

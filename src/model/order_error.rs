@@ -34,6 +34,13 @@ pub enum OrderError {
         /// What was bought.
         voucher: VoucherId,
     },
+    /// A later order of the buyer was closed: the entry is older than what the service has taken back.
+    Closed {
+        /// Who bought.
+        user: UserId,
+        /// The closed order.
+        closed: OrderId,
+    },
     /// Another order has its ID.
     IdTaken(OrderId),
     /// There is no such sale.
@@ -76,6 +83,9 @@ impl OrderError {
                 // As text: an ID is not a figure whose digits are grouped.
                 let row = row.to_string();
                 reason!("faults-order-foreign", user = *user, row, voucher = *voucher)
+            }
+            Self::Closed { user, closed } => {
+                reason!("faults-order-closed-later", user = *user, order = *closed)
             }
             Self::IdTaken(order) => reason!("faults-order-id-taken", order = *order),
             Self::NoSale(voucher) => reason!("faults-there-is-no-sale", voucher = *voucher),

@@ -19,6 +19,10 @@ fn with_letter(script: &str) -> Script {
     with(include_str!("../../lua/letter.lua"), script)
 }
 
+fn with_moment(script: &str) -> Script {
+    with(include_str!("../../lua/moment.lua"), script)
+}
+
 fn plain(script: &str) -> Script {
     Script::new(script)
 }
@@ -102,12 +106,14 @@ scripts! {
     CACHE_STORE: plain("cache_store.lua");
     /// Claims an entry of another program's stream, or moves it to the dead letters of `attach`.
     ATTACH_TAKE: with_letter("attach_take.lua");
-    /// Sets the stock of a sale of another program.
-    ATTACH_STOCK: plain("attach_stock.lua");
+    /// Reads the moment of sales of another program.
+    ATTACH_MOMENT: with_moment("attach_moment.lua");
+    /// Removes buyers of a sale of another program and sets its stock.
+    ATTACH_REBUILD: with_moment("attach_rebuild.lua");
     /// Renews or releases the lock of `attach`.
     ATTACH_LOCK: plain("attach_lock.lua");
-    /// Acquires or releases the lock of a user in another program.
-    ATTACH_USER_LOCK: plain("attach_user_lock.lua");
+    /// Releases the lock of a user in another program.
+    ATTACH_UNLOCK_USER: plain("attach_unlock_user.lua");
     /// Replays a dead letter of `attach` into the stream of another program.
     ATTACH_REPLAY: plain("attach_replay.lua");
     /// Marks a sale of another program as moving, and renames its stock.

@@ -12,6 +12,7 @@
 )]
 #![allow(unreachable_pub, reason = "`pub` here means: for the other parts of this test")]
 
+mod attach;
 mod buyers;
 mod check;
 mod dies;

@@ -10,6 +10,7 @@
 mod support;
 
 mod attach;
+mod attach_beside;
 mod attach_migrate;
 mod bench;
 mod cli_dead_letters;

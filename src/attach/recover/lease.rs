@@ -13,6 +13,10 @@ use crate::{AttachError, Result};
 /// same entry: the row lock of the sale and the order ID keep both from writing its order.
 const LEASE: Duration = Duration::from_mins(1);
 
+/// How long a user stays locked if the recovery dies: two statements that reach their time limit. Meanwhile a consumer
+/// acknowledges other entries of this user without an order; the next recovery writes them.
+pub(super) const USER_LEASE: Duration = Duration::from_secs(20);
+
 /// The lock, held.
 #[derive(Debug)]
 pub(super) struct Lease {
@@ -54,20 +58,16 @@ impl Lease {
         self.call(conn, 0).await.map(drop)
     }
 
-    /// Acquires the lock of a user of the service; `false` if it is held. It has the form of Redisson's.
-    pub(super) async fn lock_user(&self, conn: &mut Connection, key: &str) -> Result<bool> {
-        self.user(conn, key, LEASE.as_millis() as u64).await
+    /// The owner of this lock, and of those of users, which the script that takes an entry acquires.
+    pub(super) fn owner(&self) -> &str {
+        &self.owner
     }
 
-    /// Releases the lock of a user.
+    /// Releases the lock of a user of the service.
     pub(super) async fn unlock_user(&self, conn: &mut Connection, key: &str) -> Result<()> {
-        self.user(conn, key, 0).await.map(drop)
-    }
-
-    async fn user(&self, conn: &mut Connection, key: &str, lease_ms: u64) -> Result<bool> {
-        let mut call = scripts::ATTACH_USER_LOCK.prepare_invoke();
-        call.key(key).arg(&self.owner).arg(lease_ms);
-        Ok(conn.invoke(&call).await?)
+        let mut call = scripts::ATTACH_UNLOCK_USER.prepare_invoke();
+        call.key(key).arg(&self.owner);
+        conn.invoke::<u8>(&call).await.map(drop).map_err(Into::into)
     }
 
     async fn call(&self, conn: &mut Connection, lease_ms: u64) -> Result<u8> {

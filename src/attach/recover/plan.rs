@@ -5,6 +5,8 @@ use seckill_model::{
 };
 use serde::Serialize;
 
+use super::rows::Order;
+
 /// What a recovery would do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
@@ -34,9 +36,8 @@ pub struct Plan {
     pub buyers_compared: bool,
     /// Whether the stock in Redis was compared: not while users buy, and only if all entries were read.
     pub stock_compared: bool,
-    /// The ID that was added to the stream last.
-    #[serde(skip)]
-    pub(super) last_id: String,
+    /// How long a difference of stocks must last before a stock is raised or a buyer removed, in milliseconds.
+    pub wait_ms: u64,
 }
 
 /// A group to create.
@@ -73,12 +74,27 @@ pub struct EntryPlan {
     pub fault: Option<OrderError>,
     /// The group has passed it, and it is not pending: it was acknowledged without an order, or the group began after it.
     pub passed: bool,
+    /// The dead letter of its order, which an earlier recovery has made.
+    pub letter: Option<String>,
+    /// Undelivered entries before it whose sale has moved: they are delivered with it, and left alone.
+    #[serde(skip)]
+    pub(super) behind: Vec<String>,
 }
 
 impl EntryPlan {
-    /// Whether the group delivers it next.
-    pub(super) fn is_undelivered(&self) -> bool {
-        self.consumer.is_none() && !self.passed
+    /// The order that it is planned to become.
+    pub(super) fn order(&self) -> Option<Order> {
+        let (id, user, voucher) = (self.order_id?, self.user_id?, self.voucher_id?);
+        (self.action == RecoveryAction::Process).then_some(Order { id, user, voucher })
+    }
+
+    /// Where it waits, for the script that takes it.
+    pub(super) fn place(&self) -> &'static str {
+        match self.consumer {
+            _ if self.passed => "passed",
+            None => "undelivered",
+            Some(_) => "pending",
+        }
     }
 }
 
@@ -97,6 +113,8 @@ pub struct SalePlan {
     pub add_buyers: Vec<String>,
     /// Buyers with neither an order nor an entry.
     pub buyers_without_order: Vec<String>,
+    /// Buyers whose only orders are closed, without an entry: their pieces are not sold again, and they are not removed.
+    pub buyers_with_closed_order: Vec<String>,
     /// Whether they are removed.
     pub remove_buyers: bool,
 }
@@ -118,6 +136,12 @@ impl<T: PartialEq> Change<T> {
 }
 
 impl SalePlan {
+    /// Whether the stock is raised or set where there is none, or buyers are removed: only if nothing moves for a while.
+    pub fn waits(&self) -> bool {
+        let raises = self.redis_stock.is_change() && self.redis_stock.after > self.redis_stock.now;
+        raises || self.remove_buyers
+    }
+
     /// Whether buyers or stock in Redis change.
     pub fn rebuilds(&self) -> bool {
         let removes = self.remove_buyers && !self.buyers_without_order.is_empty();
@@ -150,7 +174,7 @@ pub struct Applied {
     pub acknowledged: u64,
     /// Entries moved to the dead letters.
     pub dead_letters: u64,
-    /// Entries that their consumer has processed or received again since the plan.
+    /// Entries that their consumer has processed or received again since the plan, or whose sale moves.
     pub changed: u64,
     /// Entries left alone because the lock of their user is held: a consumer may be writing an order of this user.
     pub locked: u64,
@@ -186,6 +210,8 @@ pub struct Proof {
     pub undelivered: Option<u64>,
     /// Buyers with neither an order nor an entry.
     pub buyers_without_order: Option<u64>,
+    /// Buyers whose only orders are closed.
+    pub buyers_with_closed_order: Option<u64>,
     /// Users with a live order who are no buyers.
     pub orders_without_buyer: Option<u64>,
     /// Users with several live orders in one sale.
@@ -202,6 +228,7 @@ impl Proof {
         let counted = [
             self.stuck,
             self.buyers_without_order,
+            self.buyers_with_closed_order,
             self.orders_without_buyer,
             self.stock_mismatches,
         ];

@@ -13,12 +13,12 @@ use seckill_store::{StoreError, plain::PlainConnection};
 
 use crate::{
     AttachError, Poison, Profile, Result,
-    database::{Database, list, live, number, text},
+    database::{Database, is_live, number, text},
     stream,
 };
 
 /// The order that an entry asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Order {
     pub(super) id: OrderId,
     pub(super) user: UserId,
@@ -54,6 +54,8 @@ pub(super) struct Facts {
     rows: HashMap<i64, (i64, i64)>,
     /// A live order of these users in these sales.
     live: HashMap<(i64, i64), i64>,
+    /// The newest closed order of these users in these sales.
+    closed: HashMap<(i64, i64), i64>,
     /// The stock of these sales.
     stock: HashMap<i64, i64>,
 }
@@ -78,23 +80,31 @@ impl Facts {
         let (vouchers, count) = (all(|it| it.voucher.0 as i64), orders.len());
         let first = places(1, count);
         let columns = [text(&order.id), text(&order.user), text(&order.voucher)].join(", ");
-        let select = format!("SELECT {columns} FROM {} WHERE ", tables.order);
-        let by_id = format!("{select}{} IN ({first})", order.id);
+        let by_id =
+            format!("SELECT {columns} FROM {} WHERE {} IN ({first})", tables.order, order.id);
         for row in database.in_time(conn.texts::<3>(&by_id, &ids)).await? {
             let (id, user, voucher) = order_row(profile, &row)?;
             facts.rows.insert(id, (user, voucher));
         }
         let by_user = format!(
-            "{select}{} IN ({first}) AND {} IN ({}){}",
+            "SELECT {columns}, {} FROM {} WHERE {} IN ({first}) AND {} IN ({})",
+            text(&is_live(&names)),
+            tables.order,
             order.voucher,
             order.user,
             places(count + 1, count),
-            live(&names),
         );
         let both = [&vouchers[..], &users].concat();
-        for row in database.in_time(conn.texts::<3>(&by_user, &both)).await? {
-            let (id, user, voucher) = order_row(profile, &row)?;
-            facts.live.insert((user, voucher), id);
+        for [id, user, voucher, is_live] in
+            database.in_time(conn.texts::<4>(&by_user, &both)).await?
+        {
+            let (id, user, voucher) = order_row(profile, &[id, user, voucher])?;
+            if number(&profile.order.status, is_live.as_deref())? == 1 {
+                facts.live.insert((user, voucher), id);
+            } else {
+                let newest = facts.closed.entry((user, voucher)).or_insert(id);
+                *newest = id.max(*newest);
+            }
         }
         let stocks = format!(
             "SELECT {}, {} FROM {} WHERE {} IN ({first})",
@@ -144,6 +154,13 @@ impl Facts {
         if let Some(holds) = self.live.get(&(user.0 as i64, voucher.0 as i64)) {
             let holds = OrderId::from_i64(*holds).unwrap_or(id);
             return Some(OrderError::Holds { user, holds, voucher });
+        }
+        // The service counts IDs up: a later one that it has closed is the end of what this entry began.
+        if let Some(closed) = self.closed.get(&(user.0 as i64, voucher.0 as i64))
+            && *closed > id.as_i64()
+        {
+            let closed = OrderId::from_i64(*closed).unwrap_or(id);
+            return Some(OrderError::Closed { user, closed });
         }
         match self.stock.get(&(voucher.0 as i64)) {
             None => Some(OrderError::NoSale(voucher)),
@@ -200,30 +217,6 @@ fn order_row(profile: &Profile, row: &[Option<String>; 3]) -> Result<(i64, i64, 
     ))
 }
 
-/// The stock of a sale, and how many of these orders are written, in one statement: both belong to one moment.
-pub(super) async fn stock_and_written(
-    database: &Database,
-    conn: &mut PlainConnection,
-    profile: &Profile,
-    voucher: VoucherId,
-    orders: &[i64],
-) -> Result<Option<(i64, i64)>> {
-    let Profile { tables, order, sale, .. } = &database.names(profile);
-    let ids = if orders.is_empty() { "NULL".to_owned() } else { list(orders) };
-    let count = format!("(SELECT COUNT(*) FROM {} WHERE {} IN ({ids}))", tables.order, order.id);
-    let sql = format!(
-        "SELECT {}, {} FROM {} WHERE {} = $1",
-        text(&sale.stock),
-        text(&count),
-        tables.sale,
-        sale.voucher,
-    );
-    let rows = database.in_time(conn.texts::<2>(&sql, &[voucher.0 as i64])).await?;
-    let Some([stock, written]) = rows.into_iter().next() else { return Ok(None) };
-    let (sale, order) = (&profile.sale, &profile.order);
-    Ok(Some((number(&sale.stock, stock.as_deref())?, number(&order.id, written.as_deref())?)))
-}
-
 /// Rejects a table of orders with a column that must have a value, and that is not `filled`.
 pub(crate) async fn check_columns(
     database: &Database,
@@ -267,6 +260,20 @@ pub(crate) async fn check_columns(
     }
     let columns = missing.join(", ");
     Err(AttachError::Mismatch(reason!("attach-recover-columns", table, columns)))
+}
+
+/// Tries to write an order and rolls it back, so that a database that takes no writes is found before an entry is taken.
+pub(super) async fn try_write(
+    database: &Database,
+    conn: &mut PlainConnection,
+    profile: &Profile,
+    order: Order,
+) -> Result<()> {
+    database.in_time(conn.command("BEGIN")).await?;
+    let tried = attempt(database, conn, profile, order).await;
+    let ended = database.in_time(conn.command("ROLLBACK")).await;
+    tried?;
+    Ok(ended?)
 }
 
 /// Writes the order of an entry in one transaction with the stock, unless SQL does not allow it.
@@ -353,6 +360,10 @@ pub(super) enum Taken {
     Done(Vec<(Text, Text)>),
     /// It has no body.
     BodyGone,
+    /// The lock of its user is held.
+    Locked,
+    /// Its sale moves or has moved to an engine.
+    Moved,
 }
 
 impl FromRedisValue for Taken {
@@ -364,6 +375,8 @@ impl FromRedisValue for Taken {
             0 => Self::Gone,
             1 => Self::Held,
             2 => Self::Done(parts.next().map_or(Ok(Vec::new()), redis::from_redis_value)?),
+            4 => Self::Locked,
+            5 => Self::Moved,
             _ => Self::BodyGone,
         })
     }

@@ -36,9 +36,14 @@ pub(super) struct RecoverArgs {
     /// Apply the plan after a confirmation, and count what is left; without it, the plan is only shown
     #[arg(long)]
     operate: bool,
-    /// Seconds after which a pending entry is stuck, and a consumer is dead
+    /// Seconds after which a pending entry is stuck, and a consumer is dead; for as long, nothing of a sale must move before
+    /// its stock is raised or a buyer removed
     #[arg(long, value_name = "SECS", default_value = "60", value_parser = count_in(1..=86_400))]
     stuck: u64,
+    /// Maximum orders, and buyers, read per pass; beyond that they are not compared, and no stock is raised [default:
+    /// 100000]
+    #[arg(long, value_name = "N", value_parser = count_in(1..=10_000_000))]
+    compare: Option<u64>,
     /// Most entries to process, or dead letters to list; run it again for the rest
     #[arg(long, value_name = "N", default_value = "1000", value_parser = count_in(1..=1_000_000))]
     max: u64,
@@ -86,7 +91,10 @@ pub(super) async fn run(
     }
     let consent = &args.consent;
     check_reason(consent.reason.reason.as_deref())?;
-    let limits = Limits { stuck_ms: args.stuck * 1_000, ..Limits::default() };
+    let mut limits = Limits { stuck_ms: args.stuck * 1_000, ..Limits::default() };
+    if let Some(compare) = args.compare {
+        (limits.orders, limits.buyers) = (compare as usize, compare as usize);
+    }
     let (settings, removes) = (&config.store, args.remove_buyers);
     let mut recovery = Recovery::new(profile, limits, redis, database, settings, removes)?;
     if args.dead_letters {
@@ -245,6 +253,10 @@ fn preview(plan: &Plan, max: u64) -> String {
     if !plan.sales.is_empty() {
         text.push_str(&format!("\n{}", sales(&plan.sales)));
     }
+    if plan.wait_ms > 0 && plan.sales.iter().any(SalePlan::waits) {
+        let seconds = plan.wait_ms / 1_000;
+        text.push_str(&format!("{}\n", text!("attach-recover-waits", seconds)));
+    }
     if !plan.buyers_compared {
         text.push_str(&format!("{}\n", Label("attach-recover-no-buyers")));
     }
@@ -269,7 +281,8 @@ fn entries(entries: &[EntryPlan]) -> Table<'_, EntryPlan> {
         })
         .left(&Label("column-action"), |it| action(it.action))
         .left(&Label("column-fault"), |it| {
-            it.fault.as_ref().map(ToString::to_string).unwrap_or_default()
+            let letter = it.letter.as_ref().map(|letter| text!("attach-recover-letter", letter));
+            it.fault.as_ref().map(ToString::to_string).or(letter).unwrap_or_default()
         })
 }
 
@@ -289,6 +302,7 @@ fn sales(sales: &[SalePlan]) -> Table<'_, SalePlan> {
         })
         .right(&Label("attach-recover-buyers-added"), |it| number(it.add_buyers.len()))
         .right(&Label("attach-column-no-order"), |it| number(it.buyers_without_order.len()))
+        .right(&Label("attach-column-closed"), |it| number(it.buyers_with_closed_order.len()))
         .right(&Label("attach-recover-buyers-removed"), removed)
 }
 
@@ -326,6 +340,7 @@ fn left(proof: &Proof) -> String {
         (Label("column-pending"), number(proof.pending)),
         (Label("column-undelivered"), count(proof.undelivered)),
         (Label("attach-recover-buyers"), count(proof.buyers_without_order)),
+        (Label("attach-recover-closed"), count(proof.buyers_with_closed_order)),
         (Label("attach-recover-orders"), count(proof.orders_without_buyer)),
         (Label("attach-recover-doubled"), number(proof.duplicate_buyers)),
         (Label("attach-recover-oversold"), number(proof.oversold)),

@@ -20,6 +20,8 @@ fn sale(id: u64) -> SaleReport {
         orders: Some(1_223),
         live_orders: Some(1_222),
         in_flight: Some(9),
+        entries_in_flight: Some(9),
+        buyers_with_closed_order: Some(4),
         buyers_without_order: Some(2),
         orders_without_buyer: Some(3),
         duplicate_buyers: 1,
@@ -47,6 +49,7 @@ fn all_alarms() -> Vec<Alarm> {
     let (count, key) = (3, "lock:order:7".to_owned());
     let mut alarms = vec![
         Alarm::LockWithoutLease { count, key: key.clone() },
+        Alarm::BuyersWithClosedOrder { voucher, users, user: user.clone() },
         Alarm::LockNotReleased { count, key: key.clone(), left_ms: 20_000 },
         Alarm::LagHigh { lag: Some(5_000), oldest_ms: 61_000 },
         Alarm::StuckPending { consumer: "c1".into(), count, idle_ms: 90_000 },
@@ -226,7 +229,7 @@ fn figures_of_an_earlier_pass_are_marked_as_old() {
     tui.assert_hides("no alarms").assert_shows("after a second pass").assert_hides("cannot reach");
     tui.app.on_pass(pass(Ok(report(1, 1, 1, all_alarms()))));
     // The row under the cursor has colours of its own.
-    tui.press("\t").assert_shows("✖ 27 alarms|read 0.0 s ago in 14 ms");
+    tui.press("\t").assert_shows("✖ 28 alarms|read 0.0 s ago in 14 ms");
     tui.app.display.now = NOW.plus(3_000);
     tui.assert_shows("3 s ago").assert_hides("s old");
     // The next pass begins later after an expensive one.

@@ -50,6 +50,10 @@ pub(super) const SALES: &[Column<SaleReport>] = &[
         it.buyers_without_order.into()
     })
     .styled(|scene, it| wrong(scene, it.buyers_without_order)),
+    Column::figure(Label("attach-head-closed"), (140, 8), |it: &SaleReport| {
+        it.buyers_with_closed_order.into()
+    })
+    .styled(|scene, it| wrong(scene, it.buyers_with_closed_order)),
     Column::figure(Label("attach-head-no-buyer"), (100, 8), |it: &SaleReport| {
         it.orders_without_buyer.into()
     })
