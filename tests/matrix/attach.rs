@@ -163,6 +163,7 @@ impl Shop {
         }
     }
 
+    /// Dropped in the context of the runtime.
     fn connection(&self) -> PlainConnection {
         self.runtime.block_on(self.pool.connection()).unwrap()
     }
@@ -188,6 +189,7 @@ impl Shop {
 
     /// The consumer of text 000, which is started again after it died.
     fn consumer(&self, seed: u64) {
+        let _context = self.runtime.enter();
         let (mut redis, mut conn) = (self.redis.connection(), self.connection());
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         while !self.stop_consumer.load(Relaxed) {
@@ -270,6 +272,7 @@ impl Shop {
 
     /// Closes orders: SQL first, Redis later.
     fn closer(&self, seed: u64) {
+        let _context = self.runtime.enter();
         let (mut redis, mut conn) = (self.redis.connection(), self.connection());
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         while self.plan.closes && !self.stop.load(Relaxed) {
@@ -312,6 +315,7 @@ impl Shop {
 
     /// Adds pieces: SQL first, Redis later; and loses some of Redis.
     fn restocker(&self) {
+        let _context = self.runtime.enter();
         let (mut redis, mut conn) = (self.redis.connection(), self.connection());
         for more in &self.plan.restocks {
             thread::sleep(TRAFFIC / 4);
@@ -357,6 +361,7 @@ impl Shop {
 
     /// What is wrong at rest.
     fn verdict(&self) -> Vec<String> {
+        let _context = self.runtime.enter();
         let (mut conn, mut wrong) = (self.connection(), Vec::new());
         let orders = self.rows(&mut conn, "SELECT id, user_id, status FROM tb_voucher_order");
         let stock = self.rows(&mut conn, "SELECT stock, voucher_id, stock FROM tb_seckill_voucher");
