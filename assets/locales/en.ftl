@@ -1076,7 +1076,6 @@ attach-recover-passed = passed by the group
 attach-recover-proof = What is left, counted again:
 attach-recover-redis-stock = Redis stock
 attach-recover-replayed = orders written
-attach-recover-replica = the database takes no writes: it is a replica or set to read-only, and its rows may be old. Nothing was changed; connect to the primary
 attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set. Plan again.
 attach-recover-stock-differs = sales whose stock differs
 attach-recover-stocks = stocks set in Redis

@@ -989,7 +989,6 @@ attach-recover-passed = 消费组已越过
 attach-recover-proof = 重新统计，剩余：
 attach-recover-redis-stock = Redis 库存
 attach-recover-replayed = 已写入订单
-attach-recover-replica = 数据库不接受写入：它是从库或被设为只读，数据可能滞后。未做任何更改；请连接主库
 attach-recover-sale-stale = 计划已过时：秒杀 #{ $voucher } 此后有变化，未设置其库存。请重新生成计划。
 attach-recover-stock-differs = 库存不一致的秒杀
 attach-recover-stocks = 已设置 Redis 库存

@@ -180,22 +180,6 @@ impl Database {
         Ok(read)
     }
 
-    /// Rejects a database that takes no writes: a replica, whose rows may be old, or one that is read-only.
-    pub(crate) async fn check_primary(&self, conn: &mut PlainConnection) -> Result<()> {
-        let sql = match self.name.as_str() {
-            "sqlite" => return Ok(()),
-            "postgres" | "postgresql" => text("pg_is_in_recovery()"),
-            _ => text("@@global.read_only"),
-        };
-        let rows = self.texts_on::<1>(conn, &format!("SELECT {sql}"), &[]).await?;
-        let [state] = rows.into_iter().next().unwrap_or_default();
-        let state = state.unwrap_or_default().trim().to_lowercase();
-        if ["false", "f", "0", "off"].contains(&state.as_str()) {
-            return Ok(());
-        }
-        Err(AttachError::Refused(reason!("attach-recover-replica")))
-    }
-
     /// Runs a statement within the time limit.
     pub(crate) async fn in_time<T>(
         &self,

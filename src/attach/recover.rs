@@ -693,9 +693,11 @@ impl<'r> Run<'r> {
     async fn all(&mut self, stops: &impl Fn() -> bool) -> Result<()> {
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
         let entries = self.plan.entries.get(..most).unwrap_or(&self.plan.entries);
-        let mut conn = self.database.connection().await?;
         // Before anything is changed or taken.
-        self.database.check_primary(&mut conn).await?;
+        if let Some(why) = self.database.not_primary().await? {
+            return Err(AttachError::Refused(why));
+        }
+        let mut conn = self.database.connection().await?;
         if let Some(order) = entries.iter().find_map(EntryPlan::order) {
             try_write(&self.database, &mut conn, &self.recovery.profile, order).await?;
         }
