@@ -2,7 +2,8 @@
 //! its lock, which closes orders and sells again, and restocks; beside it, recoveries in a loop, some of them killed.
 //!
 //! The checker reads Redis and SQL itself, and compares each reply that a buyer got with the rows.
-//! `SEEDS=200 cargo test --test matrix attach` runs that many, `SEED=42` one, `DATABASE=mariadb` or `postgres` selects it.
+//! `SEEDS=200 cargo test --test matrix attach` runs that many, `SEED=42` one, `DATABASE=mariadb`, `mysql` or `postgres`
+//! selects it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -117,7 +118,7 @@ impl Shop {
         let (home, redis, runtime) = (Seckill::new(), TestRedis::start(), Runtime::new().unwrap());
         let url = runtime.block_on(async {
             match std::env::var("DATABASE").as_deref() {
-                Ok("mariadb") => MariaDb::shared().database().await,
+                Ok("mariadb" | "mysql") => MariaDb::shared().database().await,
                 Ok("postgres") => Postgres::shared().database().await,
                 Ok(other) => panic!("DATABASE={other}"),
                 Err(_) => format!("sqlite:{}", home.file("shop.db").display()),
