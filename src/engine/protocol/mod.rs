@@ -12,6 +12,7 @@ mod adopt;
 mod cut;
 mod delivery;
 mod moves;
+mod reconcile;
 mod sale;
 
 use std::{fmt::Debug, hash::Hash, time::Instant};
