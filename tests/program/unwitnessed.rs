@@ -60,7 +60,7 @@ impl Shop {
         let node = self.work();
         let status = self.run(&["status"]);
         let alarms = status["alarms"].as_array().cloned().unwrap_or_default();
-        let raised = alarms.iter().find(|it| it["alarm"] == "unwitnessed").cloned();
+        let raised = alarms.iter().find(|it| it["kind"]["alarm"] == "unwitnessed").cloned();
         let lines = self.run(&["activity"])["lines"].as_array().cloned().unwrap_or_default();
         let found = lines.iter().find_map(|line| {
             let text = line["result"].as_str().filter(|it| it.contains("while no node lived"));
