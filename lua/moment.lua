@@ -2,6 +2,9 @@
 -- Shared by other scripts, which are appended to it: one moment of a sale of another program, as a text that differs
 -- from that of any other moment in which a buyer, an entry, an acknowledgement, a stock or a migration was added.
 --
+-- KEYS  those of the appended script
+-- ARGV  those of the appended script
+--
 -- Returns nothing: it defines a function.
 
 -- What the stream has: last ID, length, last delivered ID and number of pending entries; then stock, number of buyers, and

@@ -6,6 +6,7 @@ use redis::cmd;
 use seckill_model::{
     Millis, NewSale, OrderId, Sale, SaleState, UserId, VoucherDetails, VoucherId,
     faults::{self, Point},
+    locale::in_english,
     reason::reason,
     sale::{check_restock, split},
 };
@@ -432,8 +433,8 @@ impl Vouchers<'_> {
             };
             let why = match tokio::time::timeout(CUT_WITHIN, undoing).await {
                 Ok(Ok(_)) => continue,
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => format!("no answer within {CUT_WITHIN:?}"),
+                Ok(Err(error)) => in_english(|| error.to_string()),
+                Err(_) => "timeout".to_owned(),
             };
             tracing::warn!(%voucher, why, "the pieces of a failed removal are not restored yet");
         }

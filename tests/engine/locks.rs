@@ -92,12 +92,13 @@ async fn a_free_lock_takes_one_call_to_acquire_and_one_to_release() {
     let expected = [
         ("del", 100),
         ("evalsha", 200),
-        ("exists", 200),
+        ("exists", 100),
         ("hget", 100),
         ("hset", 100),
         ("pexpire", 100),
         ("set", 100),
         ("time", 100),
+        ("type", 100),
         ("zadd", 100),
         ("zrem", 100),
     ];

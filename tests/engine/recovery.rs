@@ -295,7 +295,7 @@ async fn an_interrupted_repair_reports_the_repaired_sales() {
     let plan = vec![first.clone(), SaleAudit { voucher_id: gone, ..first }];
     let error = world.execute(Command::Repair(plan)).await.unwrap_err();
     let EngineError::BrokeOff { why, done } = error else { panic!("{error}") };
-    assert!(matches!(*why, EngineError::Store(StoreError::NoSale(sale)) if sale == gone), "{why}");
+    assert!(why.to_string().contains(&format!("voucher {gone}")), "{why}");
     let sales = format!("#{there}");
     assert_eq!(done, reason!("done-repaired", done = 1_u64, planned = 2_u64, sales));
 }

@@ -762,9 +762,12 @@ impl AdmissionWorker {
                 store.change_setting(&name, before.as_deref(), run).await?;
             }
         }
-        let gone =
-            cmd("DEL").arg(self.partition.stopped()).arg(self.servers.keys.home().stopped()).take();
-        self.servers.conn.query::<u64>(&gone).await?;
+        let Servers { conn, keys, .. } = &mut self.servers;
+        conn.query::<u64>(cmd("DEL").arg(of.stopped())).await?;
+        // In a cluster, it may lie on another server.
+        if !conn.is_cluster() {
+            conn.query::<u64>(cmd("DEL").arg(keys.home().stopped())).await?;
+        }
         Ok(())
     }
 
