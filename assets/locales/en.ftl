@@ -3669,6 +3669,7 @@ pending-why = { $verdict ->
     [stuck] no order in SQL, and the holder is dead or has been idle for too long
     [too_often] delivered too often without an order, so it may crash the nodes that read it: it is tried alone once more, and becomes a dead letter if that fails
     [written] its order is in SQL; only the acknowledgement is missing
+    [sale_lost] its buyer waits, but SQL has lost the sale, which Redis still has: restore it with 'seckill audit --repair'
    *[other] it was just delivered to a live node, which may be writing it
 }
 
@@ -3748,6 +3749,7 @@ recovery-verdict = { $verdict ->
     [too_often] too many deliveries
     [refused] conflict with data in SQL
     [not_promised] not assigned to a buyer
+    [sale_lost] sale lost in SQL
    *[other] { $verdict }
 }
 recovery-verdict-word = { $verdict ->
@@ -3758,6 +3760,7 @@ recovery-verdict-word = { $verdict ->
     [too_often] too often
     [refused] conflict
     [not_promised] no buyer
+    [sale_lost] sale lost
    *[other] { $verdict }
 }
 

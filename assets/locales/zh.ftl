@@ -3171,6 +3171,7 @@ pending-why = { $verdict ->
     [stuck] SQL 中没有订单，且持有者已失联或空闲过久
     [too_often] 投递次数过多仍无订单，可能导致读取它的节点崩溃：再单独尝试一次，失败则转入死信
     [written] 订单已写入 SQL，仅缺确认
+    [sale_lost] 买家在等，但 SQL 丢失了 Redis 中仍有的这场秒杀：用 'seckill audit --repair' 恢复
    *[other] 刚投递给在线节点，可能正在写入
 }
 
@@ -3247,6 +3248,7 @@ recovery-verdict = { $verdict ->
     [too_often] 投递次数过多
     [refused] 与 SQL 现有数据冲突
     [not_promised] 没有对应的买家
+    [sale_lost] SQL 丢失了秒杀
    *[other] { $verdict }
 }
 recovery-verdict-word = { $verdict ->
@@ -3258,6 +3260,7 @@ recovery-verdict-word = { $verdict ->
     [too_often] 投递过多
     [refused] 冲突
     [not_promised] 无买家
+    [sale_lost] 秒杀丢失
    *[other] { $verdict }
 }
 

@@ -12,6 +12,8 @@ pub struct Evidence {
     pub is_written: bool,
     /// Why it yields no order, however often it is delivered.
     pub fault: Option<OrderError>,
+    /// Its buyer waits, and its sale is in Redis but not in SQL.
+    pub sale_lost: bool,
     /// The node of its consumer sends heartbeats.
     pub holder_alive: bool,
     /// Milliseconds since its last delivery.
@@ -50,6 +52,8 @@ pub enum Verdict {
     Refused,
     /// No buyer in Redis was admitted with its order ID.
     NotPromised,
+    /// Its buyer waits, and its sale is in Redis but not in SQL.
+    SaleLost,
     /// Held by a live node, and recent.
     InHand,
 }
@@ -81,6 +85,9 @@ pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
     if evidence.holder_alive && evidence.idle_ms < limits.claim_idle_ms {
         return Verdict::InHand;
     }
+    if evidence.sale_lost {
+        return Verdict::SaleLost;
+    }
     match evidence.fault {
         Some(OrderError::Gone) => Verdict::BodyGone,
         Some(OrderError::Fields(_)) => Verdict::Malformed,
@@ -97,7 +104,7 @@ impl Verdict {
         match self {
             Self::Written => RecoveryAction::Acknowledge,
             Self::Stuck => RecoveryAction::Process,
-            Self::InHand => RecoveryAction::Leave,
+            Self::SaleLost | Self::InHand => RecoveryAction::Leave,
             Self::BodyGone => RecoveryAction::Rebuild,
             Self::Malformed | Self::TooOften | Self::Refused | Self::NotPromised => {
                 RecoveryAction::DeadLetter
@@ -127,6 +134,7 @@ mod tests {
     const STUCK: Evidence = Evidence {
         is_written: false,
         fault: None,
+        sale_lost: false,
         holder_alive: false,
         idle_ms: 10,
         deliveries: 1,
@@ -144,6 +152,8 @@ mod tests {
             (faulty(OrderError::Gone), Verdict::BodyGone),
             (faulty(OrderError::Fields("no ID".into())), Verdict::Malformed),
             (Evidence { deliveries: 6, ..STUCK }, Verdict::TooOften),
+            (Evidence { sale_lost: true, deliveries: 6, ..STUCK }, Verdict::SaleLost),
+            (Evidence { sale_lost: true, holder_alive: true, ..STUCK }, Verdict::InHand),
             (Evidence { deliveries: 5, ..STUCK }, Verdict::Stuck),
             (
                 Evidence { deliveries: 6, ..faulty(OrderError::NoSale(VoucherId(1))) },

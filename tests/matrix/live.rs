@@ -20,6 +20,7 @@ use super::{
     buyers::{Buyers, Log},
     check::last_delivered,
     plan::{Fault, Harm, Key, Plan},
+    sql_changes,
     stage::{self, ScenarioReport, until},
     support::TestRedis,
     world::{NODE, World},
@@ -79,6 +80,12 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
             Fault::Key(key, harm) => damage(&world, plan.sale_of(vouchers[0], 0), key, harm).await,
             Fault::OldRedis(age) => old_copy(&mut world, age).await,
             Fault::OldRows(age) => old_rows(&world, age).await,
+            Fault::OrdersRejected(time) => sql_changes::reject(&world, None, time).await,
+            Fault::SaleRejected(time) => {
+                let sale = plan.sale_of(vouchers[0], 0);
+                sql_changes::reject(&world, Some(sale), time).await;
+            }
+            Fault::SaleLost => sql_changes::lose(&world, vouchers[0]).await,
             Fault::Forged(count) => {
                 let sales = vouchers.iter().map(|it| plan.sale_of(*it, 0));
                 forge(&world, &sales.collect::<Vec<_>>(), count);
@@ -92,6 +99,13 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
         closing.await.map_err(|error| error.to_string())?;
     }
     illness.set(Ill::Not);
+    if faults.iter().any(|(_, it)| *it == Fault::SaleLost) {
+        // Its orders wait until the operator has restored it.
+        until("the sale is back", async || {
+            stage::repair(&world).await.is_ok() && world.store.sale(vouchers[0]).await.is_ok()
+        })
+        .await?;
+    }
     stage::settle(&world, &names).await?;
     if needs_repair(faults) {
         // What another client removed is reported by both and repaired by the operator.
@@ -117,9 +131,13 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
 /// without a body when their group was destroyed.
 fn needs_repair(faults: &[(usize, Fault)]) -> bool {
     let has = |which: fn(&Fault) -> bool| faults.iter().any(|(_, fault)| which(fault));
-    has(|it| matches!(it, Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_) | Fault::OldRows(_)))
-        || (has(|it| matches!(it, Fault::TrimmedPending(_)))
-            && has(|it| matches!(it, Fault::GroupDestroyed)))
+    has(|it| {
+        matches!(
+            it,
+            Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_) | Fault::OldRows(_) | Fault::SaleLost
+        )
+    }) || (has(|it| matches!(it, Fault::TrimmedPending(_)))
+        && has(|it| matches!(it, Fault::GroupDestroyed)))
 }
 
 /// Instantaneous faults.

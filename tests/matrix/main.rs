@@ -18,6 +18,7 @@ mod check;
 mod dies;
 mod live;
 mod plan;
+mod sql_changes;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;

@@ -47,6 +47,12 @@ pub enum Fault {
     OldRedis(Duration),
     /// The rows of SQL are set back by this time.
     OldRows(Duration),
+    /// The table of orders rejects every row for this time.
+    OrdersRejected(Duration),
+    /// It rejects the orders of the first sale for this time.
+    SaleRejected(Duration),
+    /// SQL loses the first sale with its orders, and gets nothing back.
+    SaleLost,
 }
 
 /// The damaged key; of the first sale if there are several.
@@ -101,6 +107,9 @@ impl Fault {
             Self::Key(key, Harm::SetBack(_)) => return format!("{key:?} set back"),
             Self::OldRedis(_) => "Redis restarted from an older copy",
             Self::OldRows(_) => "SQL rows set back",
+            Self::OrdersRejected(_) => "each order rejected by SQL",
+            Self::SaleRejected(_) => "orders of one sale rejected by SQL",
+            Self::SaleLost => "a sale lost in SQL",
             Self::KillRedis { .. } => "Redis killed",
             Self::TruncateAof { .. } => "Redis killed, its file truncated",
             Self::Frozen(_) => "Redis suspended",
@@ -221,7 +230,8 @@ impl Plan {
     fn make_honest(&mut self) {
         match &self.scenario {
             Scenario::Live(faults) => {
-                let old_rows = |(_, it): &(usize, Fault)| matches!(it, Fault::OldRows(_));
+                let old_rows =
+                    |(_, it): &(usize, Fault)| matches!(it, Fault::OldRows(_) | Fault::SaleLost);
                 // A returned and resold piece has two live orders in a database that lost the closing.
                 self.closing &= !faults.iter().any(old_rows);
                 // No pieces move before the operator has repaired it.
@@ -323,7 +333,20 @@ fn fate(random: &mut impl Rng, most: usize) -> Fate {
     }
 }
 
+/// A change of SQL under the running nodes.
+fn sql_change(random: &mut impl Rng) -> Fault {
+    let time = Duration::from_millis(random.random_range(100..1_500));
+    match random.random_range(0..3) {
+        0 => Fault::OrdersRejected(time),
+        1 => Fault::SaleRejected(time),
+        _ => Fault::SaleLost,
+    }
+}
+
 fn fault(random: &mut impl Rng) -> Fault {
+    if random.random_bool(0.1) {
+        return sql_change(random);
+    }
     let mut ms = |from, to| Duration::from_millis(random.random_range(from..to));
     let (away, hang, slow) = (ms(0, 300), ms(300, 1_500), ms(5, 60));
     let some = random.random_range(1..60);

@@ -137,6 +137,7 @@ impl Facts {
         let evidence = Evidence {
             is_written,
             fault: fault.clone(),
+            sale_lost: false,
             holder_alive: false,
             idle_ms: 0,
             deliveries: 0,

@@ -110,14 +110,16 @@ impl Classifier {
         let foreseen = self.servers.store.foresee(&orders).await?;
         let mut foreseen =
             orders.iter().zip(foreseen).zip(backing).map(|((order, row), backing)| {
+                let sale_lost = (row, backing) == (Written::NoSale, Backing::Promised);
                 let fault = match (row, backing) {
+                    _ if sale_lost => None,
                     (Written::New, Backing::Nothing) => Some(OrderError::NotPromised),
                     (Written::New, Backing::Other(holds)) => {
                         Written::Conflict { holds }.fault(order)
                     }
                     _ => row.fault(order),
                 };
-                (row == Written::Again, fault)
+                (row == Written::Again, sale_lost, fault)
             });
         let vouchers = orders.iter().map(|order| order.voucher);
         let sales = self.servers.store.sales_of_shards(vouchers).await?;
@@ -132,10 +134,10 @@ impl Classifier {
                     new.insert(Nodes::read(&mut self.servers.conn, &of).await?)
                 }
             };
-            let (is_written, fault) = match &row.delivered.body {
+            let (is_written, sale_lost, fault) = match &row.delivered.body {
                 Body::Good(_) => foreseen.next().unwrap_or_default(),
-                Body::Malformed(fault) => (false, Some(OrderError::Fields(fault.clone()))),
-                Body::Gone => (false, Some(OrderError::Gone)),
+                Body::Malformed(fault) => (false, false, Some(OrderError::Fields(fault.clone()))),
+                Body::Gone => (false, false, Some(OrderError::Gone)),
             };
             let holder_alive = if is_replay(&row.consumer) {
                 self.replay_alive
@@ -144,7 +146,8 @@ impl Classifier {
                 nodes.is_alive(node_of(&row.consumer), dead_ms)
             };
             let Pending { idle_ms, deliveries, .. } = row;
-            let evidence = Evidence { is_written, fault, holder_alive, idle_ms, deliveries };
+            let evidence =
+                Evidence { is_written, fault, sale_lost, holder_alive, idle_ms, deliveries };
             let verdict = judge(&evidence, self.settings.limits());
             let mut fault = match verdict {
                 Verdict::TooOften => Some(OrderError::TooOften(deliveries)),
