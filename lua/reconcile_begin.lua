@@ -17,10 +17,12 @@
 --   {"other"}   Redis holds another sale with that ID and another creation time: it is closed
 --   {"begun", version, findings...}: "sale", "stock" or "buyers" for an inconsistent key, "KEY TYPE" for a renamed key,
 --               "restoring" and the findings of an interrupted process
+--   {"kept", version, findings...}: as "begun", but only the stock was lost: Redis knows that no cut is in progress
 --   {"lost"}    "again", and a key was lost meanwhile, or another process took over: begin again
 -- If Redis has a newer version than SQL, that version is kept, which is the one returned.
 --
--- A cut in progress (cut.lua) is undone: the caller raises the version in SQL, so that it is not committed any more.
+-- A cut in progress (cut.lua), or one that Redis may have lost, is undone: the caller raises the version in SQL after "begun"
+-- and "open", so that it is not committed any more.
 
 local function take()
   local version = redis.call('HGET', KEYS[1], 'version')
@@ -94,9 +96,12 @@ end
 if not integer(sale[5]) or not integer(sale[6]) or not sale[1] then
   redis.call('HDEL', KEYS[1], 'version')
 end
+-- The sale and its buyers agree on the number of changes, so the sale was neither lost nor rolled back.
+local is_kept = damaged == 'stock' and not other and known[4] == ARGV[3] and ARGV[12] == ''
+  and redis.call('HEXISTS', KEYS[1], 'cutting') == 0
 local version = take()
 redis.call('HDEL', KEYS[1], 'cutting', 'cut', 'cutter', 'cut_until', 'oversold')
 redis.call('HSET', KEYS[1], 'restoring', ARGV[1], 'restore_until', string.format('%.0f', now + tonumber(ARGV[2])),
   'found', table.concat(found, ','))
 redis.call('HSET', KEYS[3], 'restoring', ARGV[1])
-return {'begun', version, unpack(found)}
+return {is_kept and 'kept' or 'begun', version, unpack(found)}

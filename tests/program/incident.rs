@@ -128,7 +128,7 @@ fn the_log_is_paged_and_filtered_by_kind() {
     let older = home.run(&["activity", "--limit", "2", "--json", "--before", &next]);
     assert_eq!((lines(&older).len(), &older.json()["next"]), (1, &Value::Null), "{older}");
     let output = home.run(&["activity", "--since", "-1h"]).expect_code(0).stdout;
-    assert!(output.contains("reason: w [31mhy") && !output.contains('\u{1b}'), "{output}");
+    assert!(output.contains("reason: w\\u{1b}[31mhy") && !output.contains('\u{1b}'), "{output}");
     // A pipe gets the complete output.
     let title = "t".repeat(60);
     create(&home, &title, &[]);

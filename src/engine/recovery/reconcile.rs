@@ -343,8 +343,9 @@ enum Start {
     Other,
     /// It has more buyers than pieces, as was found before, and is closed.
     Oversold,
-    /// The sale is closed until the end; with the version in Redis, and the faults found in its keys.
-    Closed(u64, Vec<String>),
+    /// The sale is closed until the end; with the version in Redis, the faults found in its keys, and whether Redis may
+    /// have lost a reduction of its stock.
+    Closed { version: u64, found: Vec<String>, is_cut_unknown: bool },
     /// A key was lost again, or another process has taken over.
     Lost,
 }
@@ -444,14 +445,18 @@ impl<'a> Reconciler<'a> {
                         self.rebuild(&sale, "", promises, false, true).await?
                     };
                     if let Some(done) = done {
+                        self.note_delivered(&sale).await?;
                         return Ok(Reconciled { keys, ..done });
                     }
                 }
-                Start::Closed(version, found) => {
-                    let sale = self.fence(&sale, version).await?;
-                    if let Start::Lost = self.begin(&sale, Scope::Again).await? {
-                        tracing::warn!(%voucher, "a key was lost again while its sale was fenced");
-                        continue;
+                Start::Closed { version, found, is_cut_unknown } => {
+                    let mut sale = sale;
+                    if is_cut_unknown {
+                        sale = self.fence(&sale, version).await?;
+                        if let Start::Lost = self.begin(&sale, Scope::Again).await? {
+                            tracing::warn!(%voucher, "a key was lost again while its sale was fenced");
+                            continue;
+                        }
                     }
                     let forced = matches!(scope, Scope::Always | Scope::Replace);
                     let damaged = forced || !found.is_empty();
@@ -487,6 +492,7 @@ impl<'a> Reconciler<'a> {
                         let returning = returning.max(self.servers.store.returning().await?);
                         let unknown =
                             if counts { done.unknown.saturating_sub(returning) } else { 0 };
+                        self.note_delivered(&sale).await?;
                         return Ok(Reconciled { keys, unknown, ..done });
                     }
                     tracing::warn!(%voucher, "a key was lost again while its sale was reconciled");
@@ -504,6 +510,14 @@ impl<'a> Reconciler<'a> {
             return Ok(sale.clone());
         }
         Ok(self.servers.store.fence_sale(sale.voucher_id, None).await?)
+    }
+
+    /// Records that Redis has this version, which a reconciliation has written.
+    async fn note_delivered(&self, sale: &Sale) -> Result<()> {
+        if sale.is_undelivered() {
+            self.servers.store.note_delivered(sale.voucher_id, sale.version).await?;
+        }
+        Ok(())
     }
 
     async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start> {
@@ -526,7 +540,7 @@ impl<'a> Reconciler<'a> {
             ("oversold", _) => Ok(Start::Oversold),
             ("lost", _) => Ok(Start::Lost),
             ("open", Some(version)) => Ok(Start::Open(version)),
-            ("begun", Some(version)) => {
+            ("begun" | "kept", Some(version)) => {
                 // By the names that the operator sees.
                 let named = answer.map(|found| match found.as_str() {
                     "sale" => keys.sale(voucher),
@@ -534,7 +548,8 @@ impl<'a> Reconciler<'a> {
                     "buyers" => keys.buyers(voucher),
                     _ => found,
                 });
-                Ok(Start::Closed(version, named.collect()))
+                let found = named.collect();
+                Ok(Start::Closed { version, found, is_cut_unknown: word == "begun" })
             }
             _ => Err(RedisError::reply("reconcile_begin.lua").into()),
         }
