@@ -18,7 +18,6 @@ use seckill_model::{
     reason::reason,
 };
 use seckill_redis::stream;
-use seckill_store::StoreError;
 
 fn all() -> Scope {
     Scope::All(Filter::default())
