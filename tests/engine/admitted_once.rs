@@ -61,7 +61,7 @@ async fn an_order_that_was_returned_before_its_reply_came_is_not_admitted_again(
         world
             .until("it is written and closed", async || {
                 // It may have been delivered to the node that is away.
-                let scope = seckill_engine::commands::Scope::All(Default::default());
+                let scope = seckill_engine::commands::Scope::All(seckill_model::Filter::default());
                 let _ = world.try_replay(scope).await;
                 close_all(&world).await;
                 world.store.ledger(voucher).await.unwrap().closed == 2

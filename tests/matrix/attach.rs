@@ -417,10 +417,12 @@ fn check_run(ran: &super::support::Ran) {
     assert!([0, 1].contains(&ran.code()) && !ran.stderr.contains("panicked"), "{ran}");
 }
 
+/// Entries of a stream, by stream.
+type Read = Vec<(String, Vec<(String, HashMap<String, i64>)>)>;
+
 fn receive(redis: &mut redis::Connection, from: &str) -> Option<Entry> {
     let mut read = cmd("XREADGROUP");
     read.arg(&["GROUP", "g1", "c1", "COUNT", "1", "BLOCK", "50", "STREAMS", STREAM, from]);
-    type Read = Vec<(String, Vec<(String, HashMap<String, i64>)>)>;
     let found: Option<Read> = read.query(redis).unwrap();
     let (id, fields) = found?.pop()?.1.pop()?;
     Some((id, fields["userId"], fields["id"]))

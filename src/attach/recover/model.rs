@@ -444,7 +444,7 @@ impl Shop {
                     matches!(state.recovering, Recovering::Taken(_) | Recovering::Placed(_));
                 return !holds && state.locked.take().is_some();
             }
-            Step::Take(id) => return state.recovering == Recovering::Idle && self.take(state, id),
+            Step::Take(id) => return state.recovering == Recovering::Idle && Self::take(state, id),
             _ => {}
         }
         let next = match (step, state.recovering.clone()) {
@@ -469,7 +469,7 @@ impl Shop {
                 Recovering::Idle
             }
             (Step::Begin | Step::Next | Step::Write, before) => match self.rule {
-                Rule::Pages => return self.by_pages(state, step, before),
+                Rule::Pages => return Self::by_pages(state, step, before),
                 Rule::Moment(passes) => return self.by_moments(state, step, before, passes),
             },
             _ => return false,
@@ -478,7 +478,7 @@ impl Shop {
         true
     }
 
-    fn take(&self, state: &mut State, id: usize) -> bool {
+    fn take(state: &mut State, id: usize) -> bool {
         let Order { user, at, row, buried, .. } = state.orders[id];
         let first = state.orders.iter().position(|it| it.at == At::Undelivered);
         let is_last = !state.orders.iter().skip(id + 1).any(|it| it.user == user);
@@ -501,7 +501,7 @@ impl Shop {
     }
 
     /// The rule that this one has replaced.
-    fn by_pages(&self, state: &mut State, step: Step, before: Recovering) -> bool {
+    fn by_pages(state: &mut State, step: Step, before: Recovering) -> bool {
         let now = state.moment();
         state.recovering = match (step, before) {
             (Step::Begin, Recovering::Idle) => {
@@ -574,7 +574,7 @@ impl Shop {
             }
             (Step::Next, Recovering::Snapshot(Pass { moment, before }, figures, without)) => {
                 let seen = match before {
-                    _ if moment != now => return self.gives_up(state),
+                    _ if moment != now => return Self::gives_up(state),
                     Some((same, seen)) if same == figures => seen + 1,
                     _ => 1,
                 };
@@ -604,7 +604,7 @@ impl Shop {
         true
     }
 
-    fn gives_up(&self, state: &mut State) -> bool {
+    fn gives_up(state: &mut State) -> bool {
         state.recovering = Recovering::Idle;
         true
     }

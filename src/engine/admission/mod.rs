@@ -18,7 +18,7 @@ use std::{
 use queue_bound::QueueBound;
 use redis::ScriptInvocation;
 use refusal_cache::RefusalCache;
-use seckill_model::{Millis, OrderId, Outcome, UserId, VoucherId, message::text};
+use seckill_model::{OrderId, Outcome, UserId, VoucherId, message::text};
 use seckill_redis::{Layout, keys::Partition, scripts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
@@ -290,8 +290,8 @@ impl Queues {
     }
 }
 
-/// Prepares a call of the admission script for buyers of whom `again` ask a sold-out shard again; the caller appends them
-/// and their order IDs, none of which is admitted after `until`.
+/// Prepares a call of the admission script for buyers of whom `again` ask a sold-out shard again; the caller appends until
+/// when they are admitted, then them and their order IDs.
 pub(super) fn admit_call(
     keys: &Layout,
     of: &Partition,
@@ -300,14 +300,12 @@ pub(super) fn admit_call(
     run_id: &str,
     version: u64,
     again: usize,
-    until: Millis,
 ) -> ScriptInvocation<'static> {
     let mut call = scripts::ADMIT.prepare_invoke();
     call.key(&keys.sale_keys(voucher));
     call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
     call.key(of.returned());
     call.arg(of.group()).arg(voucher.0).arg(node).arg(run_id).arg(version).arg(again);
-    call.arg(until.0);
     call
 }
 

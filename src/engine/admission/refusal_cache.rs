@@ -28,7 +28,7 @@ use moka::sync::Cache;
 use parking_lot::{Mutex, RwLock};
 use redis::{Value, pipe};
 use roaring::RoaringTreemap;
-use seckill_model::{Millis, Outcome, SaleOrder, UserId, VoucherId};
+use seckill_model::{Outcome, SaleOrder, UserId, VoucherId};
 use seckill_redis::keys::Partition;
 use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -320,7 +320,8 @@ impl Revalidator {
                 continue;
             };
             let (keys, of, node) = (&self.servers.keys, &self.partition, &self.context.node);
-            let call = admit_call(keys, of, voucher, node, &run_id, known.version, 0, Millis(0));
+            let mut call = admit_call(keys, of, voucher, node, &run_id, known.version, 0);
+            call.arg(0);
             let mut connection = connection.clone();
             calls.push(async move { (voucher, call.invoke_async::<Value>(&mut connection).await) });
         }

@@ -25,7 +25,7 @@ use futures::{
 use parking_lot::Mutex;
 use redis::{Value, cmd};
 use seckill_model::{
-    Millis, Sale, VoucherId,
+    Sale, VoucherId,
     sale::{Shard, split},
 };
 use tokio::sync::{Notify, watch};
@@ -273,8 +273,8 @@ impl Rebalancer {
         let here = of.reconciled();
         let run_id = conn.run_id(&here).await?;
         let mut connection = conn.multiplexed(&here).await?;
-        let call =
-            admit_call(keys, &of, voucher, &self.context.node, &run_id, version, 0, Millis(0));
+        let mut call = admit_call(keys, &of, voucher, &self.context.node, &run_id, version, 0);
+        call.arg(0);
         let (is_cutting, stock) = (
             cmd("HEXISTS").arg(keys.sale(voucher)).arg("cutting").to_owned(),
             cmd("GET").arg(keys.stock(voucher)).to_owned(),

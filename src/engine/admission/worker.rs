@@ -486,7 +486,8 @@ impl AdmissionWorker {
         let run_id = self.run_id.as_deref().unwrap_or_default();
         let again = batch.iter().filter(|request| request.again).count();
         let (node, version) = (&context.node, known.version);
-        let mut call = admit_call(keys, of, voucher, node, run_id, version, again, now.plus(left));
+        let mut call = admit_call(keys, of, voucher, node, run_id, version, again);
+        call.arg(now.plus(left).0);
         for request in &batch {
             call.arg(request.user.0);
         }
@@ -749,7 +750,7 @@ impl AdmissionWorker {
                 let lost = deployment::may_lose(&self.context.deployment, conn, of).await?;
                 if let Some(seconds) = lost {
                     let newest = self.servers.partition_stats(of).await?.stream.generated;
-                    let newest = newest.map(|last| last.added());
+                    let newest = newest.map(seckill_model::EntryId::added);
                     let unwitnessed = Some(Unwitnessed { seconds, newest });
                     let done = Reconciled { unwitnessed, ..Reconciled::default() };
                     self.note_reconciled(event::partition(of.number()), done);

@@ -43,8 +43,11 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Re
         }
         // Of the whole sale, also for a shard; without the lock of a loader, which has read the sale before this change.
         let CacheKeys { entry, loading } = servers.keys.voucher_cache(sale.sale_id());
-        servers.conn.query::<u64>(cmd("DEL").arg(entry).arg(loading)).await?;
-        Ok(())
+        match servers.conn.query::<u64>(cmd("DEL").arg(entry).arg(loading)).await {
+            // In a cluster, the page may lie on a lost server, whose own shards are delivered once it is back.
+            Err(why) if sale.shard.is_some() && why.is_away() => Ok(()),
+            dropped => Ok(dropped.map(drop)?),
+        }
     };
     confirmed.await.map_err(|error| match error {
         EngineError::Redis(why) if sale.is_undelivered() => lacks(sale, why),

@@ -304,6 +304,9 @@ pub(crate) async fn check(
     Ok(damage)
 }
 
+/// Places of sales in a call, from 1.
+type Places = Vec<usize>;
+
 /// Checks one page of sales; with `accept`, this number of entries is what the order stream has to hold from now on.
 async fn check_page(
     servers: &mut Servers,
@@ -321,10 +324,8 @@ async fn check_page(
     for sale in sales {
         call.arg(sale.created.0).arg(sale.fields());
     }
-    type Places = Vec<usize>;
     let (streams, damaged, added, cuts, changed): (Vec<String>, Places, u64, Places, Places) =
         conn.invoke(&call).await?;
-    // They count from 1.
     let at = |place: usize| Some(sales.get(place.checked_sub(1)?)?.voucher);
     let named = |places: Places| places.into_iter().filter_map(at).collect();
     let (sales, cuts, changed) = (named(damaged), named(cuts), named(changed));

@@ -321,16 +321,16 @@ mod tests {
                 shard: None,
             };
             let facts = SaleStats { buyers: 9_000, initial: Some(9_000), ..SaleStats::default() };
-            snapshot.sales = vec![SaleLine::of(&sale, Millis(1), Some(&facts))].into();
+            snapshot.sales = vec![SaleLine::of(&sale, Millis(1), Some(&facts))];
             snapshot.sql.up = sql_up;
             let consumers = vec![holder(false, 6)];
             snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
             let kinds = alarms(&snapshot, None).into_iter().map(|it| it.kind);
-            let found = kinds.filter_map(|kind| match kind {
+            let mut found = kinds.filter_map(|kind| match kind {
                 AlarmKind::DeadConsumer { at_risk, .. } => Some(at_risk),
                 _ => None,
             });
-            found.last().unwrap()
+            found.next_back().unwrap()
         };
         assert_eq!(at_risk(true, 9_000), Some(0), "all orders are in SQL");
         assert_eq!(at_risk(true, 8_998), Some(2));

@@ -66,17 +66,12 @@ impl Wal {
     pub(super) fn is_due(&self, free: Option<u64>) -> bool {
         let size = self.size();
         let has_grown = size.abs_diff(self.left.load(Ordering::Relaxed)) >= SMALL;
-        size >= self.next.load(Ordering::Relaxed) || (has_grown && self.fills(size, free))
+        size >= self.next.load(Ordering::Relaxed) || (has_grown && fills(size, free))
     }
 
     /// Whether the log takes space that the disk needs.
     pub(super) fn is_in_the_way(&self, free: Option<u64>) -> bool {
-        self.fills(self.size(), free)
-    }
-
-    /// At worst, the database grows by the whole log.
-    fn fills(&self, size: u64, free: Option<u64>) -> bool {
-        size >= SMALL && free.is_some_and(|free| size + MARGIN >= free)
+        fills(self.size(), free)
     }
 
     /// What a checkpoint needs, by the number of pages that the database has with its log.
@@ -105,4 +100,9 @@ impl Wal {
 
 async fn set_timeout(conn: &mut Conn, millis: i64) -> Result<(), Fault> {
     conn.execute(format!("PRAGMA busy_timeout = {millis}"), params![]).await.map(drop)
+}
+
+/// Whether a log of this size takes space that the disk needs: at worst, the database grows by the whole log.
+fn fills(size: u64, free: Option<u64>) -> bool {
+    size >= SMALL && free.is_some_and(|free| size + MARGIN >= free)
 }
