@@ -10,8 +10,9 @@ use std::{
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use redis::cmd;
-use seckill_engine::{fault_injection, node::Node};
+use seckill_engine::{fault_injection, node::Node, servers::Servers, vouchers::Vouchers};
 use seckill_model::{Millis, VoucherId, order_id::utc_day};
+use seckill_redis::{Redis, scripts};
 use seckill_store::fault_injection::{Ill, Illness};
 use sqlx::{AnyConnection, Executor as _};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +23,7 @@ use super::{
     plan::{Fault, Harm, Key, Plan},
     sql_changes,
     stage::{self, ScenarioReport, until},
-    support::TestRedis,
+    support::{Cut, Proxy, TestRedis},
     world::{NODE, World},
 };
 
@@ -86,6 +87,11 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
                 sql_changes::reject(&world, Some(sale), time).await;
             }
             Fault::SaleLost => sql_changes::lose(&world, vouchers[0]).await,
+            Fault::Cuts { late, slow } => {
+                illness.set(Ill::Slow(slow));
+                cuts(&world, &vouchers, late).await;
+                illness.set(Ill::Not);
+            }
             Fault::Forged(count) => {
                 let sales = vouchers.iter().map(|it| plan.sale_of(*it, 0));
                 forge(&world, &sales.collect::<Vec<_>>(), count);
@@ -116,7 +122,9 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     stage::give_back(&world).await?;
     stage::asked_again(&world, plan, &log).await?;
     stage::verdict(&world, &log, &HashSet::new()).await?;
-    if !plan.closing {
+    // Pieces that a failed cut puts back, or that are added, come after some buyers were refused.
+    let adds = faults.iter().any(|(_, fault)| matches!(fault, Fault::Cuts { .. }));
+    if !plan.closing && !adds {
         stage::nothing_is_unsold(&world, plan, &log)?;
     }
     result.admitted = log.admitted();
@@ -233,6 +241,28 @@ async fn stick(
         node.hold_consumer(false).await;
     }
     Ok(())
+}
+
+/// Two processes remove and add stock; the replies to the cuts of one are lost or come late. Each of their commands may fail.
+async fn cuts(world: &World, vouchers: &[VoucherId], late: Option<Duration>) {
+    let proxy = Proxy::before_socket(world.server.socket()).await;
+    let redis = Redis::from_url(&proxy.redis_url()).unwrap();
+    let cut = late.map_or(Cut::After, Cut::Late);
+    proxy.cut_at_each(scripts::CUT.get_hash(), cut);
+    for voucher in vouchers {
+        let restock = async |mut servers: Servers, changes: [i64; 4]| {
+            for by in changes {
+                if let Err(error) = (Vouchers { servers: &mut servers }).restock(*voucher, by).await
+                {
+                    println!("a command fails by {by}: {error}");
+                }
+            }
+        };
+        tokio::join!(
+            restock(Servers::new(&redis, &world.store, &world.keys), [-2, 3, -1, -2]),
+            restock(world.servers(), [-1, -2, 2, -1]),
+        );
+    }
 }
 
 /// Adds entries that look like those of admission.

@@ -53,6 +53,12 @@ pub enum Fault {
     SaleRejected(Duration),
     /// SQL loses the first sale with its orders, and gets nothing back.
     SaleLost,
+    /// Stock is removed and added while SQL is slow, by a process that gets no reply of Redis to its cuts, or gets it late,
+    /// and by another one.
+    Cuts {
+        late: Option<Duration>,
+        slow: Duration,
+    },
 }
 
 /// The damaged key; of the first sale if there are several.
@@ -128,6 +134,8 @@ impl Fault {
             Self::ConsumerRemoved(_) => "consumer removed with its entries",
             Self::TrimmedPending(_) => "pending entries trimmed",
             Self::TrimmedAll(_) => "stream trimmed to nothing",
+            Self::Cuts { late: None, .. } => "cuts without replies",
+            Self::Cuts { .. } => "cuts with late replies",
         }
         .to_owned()
     }
@@ -357,7 +365,7 @@ fn fault(random: &mut impl Rng) -> Fault {
         1 => Harm::Replaced,
         _ => Harm::SetBack(back),
     };
-    match random.random_range(0..38) {
+    match random.random_range(0..42) {
         14..=26 => Fault::Key(key, harm),
         27 => Fault::OldRedis(back),
         28 | 29 => Fault::OldRows(back),
@@ -366,6 +374,8 @@ fn fault(random: &mut impl Rng) -> Fault {
         34 => Fault::FailedOver { behind: Duration::ZERO, hangs: away },
         35 => Fault::FailedOver { behind: away, hangs: Duration::ZERO },
         36 | 37 => Fault::FailedOver { behind: back, hangs: hang },
+        38 | 39 => Fault::Cuts { late: None, slow },
+        40 | 41 => Fault::Cuts { late: Some(hang * 4), slow },
         0 => Fault::KillRedis { away },
         1 => Fault::TruncateAof { away },
         2 => Fault::FlushAll,

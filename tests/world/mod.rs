@@ -295,11 +295,14 @@ impl World {
         self.request(voucher, user).await.is_ok_and(|outcome| outcome.order().is_some())
     }
 
-    /// Waits until the node has reconciled Redis; it writes to SQL for that and admits no buyer before.
+    /// Waits until the node has reconciled Redis; it writes to SQL for that, also after it has confirmed that to others, and
+    /// admits no buyer before.
     pub async fn admits(&self) {
         self.until("the node admits", async || {
-            let reconciled = |key: String| self.server.query::<bool>(&["HEXISTS", &key, NODE]);
-            self.keys.partitions().all(|of| reconciled(of.reconciled()))
+            let has = |key: String, field| self.server.query::<bool>(&["HEXISTS", &key, field]);
+            self.keys
+                .partitions()
+                .all(|of| has(of.reconciled(), NODE) && has(of.watermark(), "restored"))
         })
         .await;
     }

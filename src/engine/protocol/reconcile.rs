@@ -11,13 +11,14 @@
 
 use stateright::{Model, Property};
 
-use super::{fails, holds};
+use super::{depth, fails, holds};
 
 const BUYERS: usize = 3;
-const INITIAL: usize = 2;
 
 #[derive(Clone, Debug)]
 struct Reconciliation {
+    /// How many buyers ask, of pieces for all but one.
+    buyers: usize,
     /// Buyers of closed orders are removed once more after the others were restored.
     removes_again: bool,
     /// A node admits only once the others have restored what they promised.
@@ -56,6 +57,7 @@ struct State {
     promised: Set,
     entry: Set,
     seat: Set,
+    initial: usize,
     stock: usize,
     lost: bool,
     restoring: Option<usize>,
@@ -98,11 +100,12 @@ impl State {
 
     /// `restore.lua`: with a token only while this node reconciles, without one only if the sale is consistent.
     fn restore(&mut self, node: usize, closed: bool, who: Set, enqueue: bool) -> bool {
+        let initial = self.initial;
         if closed && self.restoring != Some(node) || !closed && !self.is_open() {
             return false;
         }
         for buyer in (0..BUYERS).filter(|buyer| who[*buyer]) {
-            let room = if closed { INITIAL - count(self.seat) } else { self.stock };
+            let room = if closed { initial - count(self.seat) } else { self.stock };
             if !self.seat[buyer] && room > 0 {
                 self.seat[buyer] = true;
                 self.entry[buyer] |= enqueue;
@@ -168,7 +171,7 @@ impl Reconciliation {
                 if closed { Node::End } else { Node::Admits }
             }
             Node::End if state.restoring == Some(node) && !state.lost => {
-                (state.restoring, state.stock) = (None, INITIAL - count(state.seat));
+                (state.restoring, state.stock) = (None, state.initial - count(state.seat));
                 Node::Admits
             }
             Node::RestoreLive(_) | Node::End => Node::Begin,
@@ -179,7 +182,8 @@ impl Reconciliation {
 
     fn calm(&self, state: &State) -> State {
         let mut state = state.clone();
-        for _ in 0..24 {
+        loop {
+            let before = state.clone();
             if let Some(node) = state.restoring
                 && state.nodes[node] == Node::Admits
             {
@@ -196,8 +200,10 @@ impl Reconciliation {
                     state.recorded[buyer] = state.nodes == [Node::Admits; 2];
                 }
             }
+            if state == before {
+                return state;
+            }
         }
-        state
     }
 }
 
@@ -214,7 +220,8 @@ impl Model for Reconciliation {
             promised: none,
             entry: none,
             seat: none,
-            stock: INITIAL,
+            initial: self.buyers - 1,
+            stock: self.buyers - 1,
             lost: false,
             restoring: None,
             nodes: [Node::Admits; 2],
@@ -223,7 +230,7 @@ impl Model for Reconciliation {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        for buyer in 0..BUYERS {
+        for buyer in 0..self.buyers {
             match state.order[buyer] {
                 Order::Absent if !state.promised[buyer] => actions.push(Action::Buy(buyer)),
                 Order::Absent if state.entry[buyer] => actions.push(Action::Write(buyer)),
@@ -280,7 +287,7 @@ impl Model for Reconciliation {
             Property::always(NOT_OVERSOLD, |_, state: &State| {
                 let held =
                     |buyer: &usize| state.promised[*buyer] && state.order[*buyer] != Order::Closed;
-                (0..BUYERS).filter(held).count() <= INITIAL
+                (0..BUYERS).filter(held).count() <= state.initial
             }),
             Property::always(SETTLES, |model: &Self, state: &State| {
                 let end = model.calm(state);
@@ -289,10 +296,10 @@ impl Model for Reconciliation {
                     let is_written = !end.promised[buyer] || end.order[buyer] != Order::Absent;
                     end.seat[buyer] == (end.promised[buyer] && !is_closed) && is_written
                 });
-                seats && end.is_open() && end.stock + count(end.seat) == INITIAL
+                seats && end.is_open() && end.stock + count(end.seat) == end.initial
             }),
-            Property::sometimes("a returned piece is sold again", |_, state: &State| {
-                count(state.promised) == BUYERS
+            Property::sometimes("a returned piece is sold again", |model: &Self, state: &State| {
+                count(state.promised) == model.buyers
             }),
         ]
     }
@@ -302,19 +309,25 @@ const NOT_OVERSOLD: &str = "no more orders than pieces";
 const SETTLES: &str =
     "without faults each promise has an order and a seat, and each closed order none";
 
+const RECONCILIATION: Reconciliation =
+    Reconciliation { buyers: 2, removes_again: true, awaits: true };
+
 #[test]
 fn a_reconciled_sale_has_each_buyer_once() {
-    holds("reconciliation", Reconciliation { removes_again: true, awaits: true });
+    holds("reconciliation", RECONCILIATION);
+    if depth() > 1 {
+        holds("reconciliation of two pieces", Reconciliation { buyers: 3, ..RECONCILIATION });
+    }
 }
 
 #[test]
 fn an_order_that_is_closed_meanwhile_keeps_its_piece_without_a_second_look() {
-    let old = Reconciliation { removes_again: false, awaits: true };
+    let old = Reconciliation { removes_again: false, ..RECONCILIATION };
     fails("reconciliation without a second look", old, SETTLES);
 }
 
 #[test]
 fn a_node_that_admits_before_the_others_have_restored_oversells() {
-    let old = Reconciliation { removes_again: true, awaits: false };
+    let old = Reconciliation { awaits: false, ..RECONCILIATION };
     fails("reconciliation without the others", old, NOT_OVERSOLD);
 }
