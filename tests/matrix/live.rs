@@ -89,7 +89,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
             Fault::SaleLost => sql_changes::lose(&world, vouchers[0]).await,
             Fault::Cuts { late, slow } => {
                 illness.set(Ill::Slow(slow));
-                cuts(&world, &vouchers, late).await;
+                Box::pin(cuts(&world, &vouchers, late)).await;
                 illness.set(Ill::Not);
             }
             Fault::Forged(count) => {
