@@ -37,6 +37,7 @@ const NEEDED: &[&str] = &[
     "HSCAN {hash} 0",
     "HDEL {hash} f",
     "SADD {set} m",
+    "SISMEMBER {set} m",
     "SCARD {set}",
     "SMEMBERS {set}",
     "SREM {set} m",
