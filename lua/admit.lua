@@ -4,7 +4,8 @@
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
 --       6 reconciled (hash node -> server run ID that it has reconciled)  7 watermark (hash)
 --       8 returned (sorted set: order -> ms of its return)
--- ARGV  1 group  2 voucher  3 node  4 server run ID  5 minimum version of the sale
+-- ARGV  1 group  2 shard: "7", or "7.3" for the third shard of the sale of voucher 7
+--       3 node  4 server run ID  5 minimum version of the sale
 --       6 buyers who ask again: their shard was sold out, and was counted so
 --       7 until when the proposed order IDs may be admitted (ms): a later call is a retry, and what was admitted and
 --         returned meanwhile may have been forgotten
@@ -29,6 +30,8 @@
 -- server that is out of memory rejects the whole script. IDs stay strings: as numbers they would lose their low bits.
 
 local first_buyer = 8
+local voucher, number = string.match(ARGV[2], '^(%d+)%.?(%d*)$')
+local of_shard = number == '' and {} or {'shard', number}
 local buyers_asking = (#ARGV - first_buyer + 1) / 2
 
 if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
@@ -183,9 +186,9 @@ for i = 1, buyers_asking do
     end
     local added
     if place == 1 then
-      added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', ARGV[2], 'id', order)
+      added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', voucher, 'id', order, unpack(of_shard))
     else
-      added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', ARGV[2], 'id', order, 'place', place)
+      added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', voucher, 'id', order, 'place', place, unpack(of_shard))
     end
     if type(added) == 'table' and added.err then
       for rest = i, buyers_asking do

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 dead (stream)
 --       6 watermark (hash)  7 tally (hash)  8 returned (sorted set: order -> ms)
--- ARGV  1 voucher
+-- ARGV  1 shard: "7", or "7.3" for the third shard of the sale of voucher 7
 --       2 "book" to restore the buyer; "claim" for a live order in SQL, which takes the place of any other order;
 --         "enqueue" to add the entry as well; "refuse" to make it a dead letter, whatever the state of the sale
 --       3 token of the reconciling process (reconcile_begin.lua), "" for a consistent sale
@@ -51,10 +51,14 @@ end
 
 local room = refuse and 0 or initial - count_buyers(KEYS[3])
 
+local voucher, number = string.match(ARGV[1], '^(%d+)%.?(%d*)$')
 local function body(user, place, order, prefix)
-  local fields = {prefix .. 'userId', user, prefix .. 'voucherId', ARGV[1], prefix .. 'id', order}
+  local fields = {prefix .. 'userId', user, prefix .. 'voucherId', voucher, prefix .. 'id', order}
   if place ~= '1' then
     fields[7], fields[8] = prefix .. 'place', place
+  end
+  if number ~= '' then
+    fields[#fields + 1], fields[#fields + 2] = prefix .. 'shard', number
   end
   return unpack(fields)
 end

@@ -1680,7 +1680,6 @@ cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $init
    *[other] { $initial } pieces
 }. The sale cannot be reopened.
 cli-sale-ends = ends
-cli-sale-is-shard = #{ $sale } is a shard of sale #{ $of }
 cli-sale-limit = { $limit ->
     [one] 1 order
    *[other] { $limit } orders
@@ -2476,7 +2475,6 @@ error-busy = too many commands are queued in the engine; try again in a moment
 error-foreign-redis = the keys in Redis at { $address } belong to another database; use the --database that belongs to them, or an empty Redis
 error-has-started = sale #{ $sale } has already started
 error-is-paused = sale #{ $sale } is paused; resume it instead
-error-is-shard = #{ $sale } is one shard of sale #{ $of }; use #{ $of }
 error-long-reason = the reason has { $characters ->
     [one] 1 character
    *[other] { $characters } characters
@@ -2619,6 +2617,7 @@ faults-rules = the rules must have 1 to { $most } characters; line breaks are th
 faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
 faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
 faults-shard = '{ $text }' is not a shard; it is VOUCHER/COUNT, for example 7/3
+faults-shard-id = '{ $text }' is not a shard; it is VOUCHER or VOUCHER.SHARD, for example 7.3
 faults-shards = { $shards } shards are not allowed; enter 1 to { $most }
 faults-shards-pieces = { $shards } shards need at least one piece each, and the stock is { $stock }; choose fewer
 faults-stock = a stock of { $stock } is not allowed; enter 1 to { $most }
@@ -3239,7 +3238,7 @@ ledger-finding-lost = { $orders ->
 }
 ledger-finding-negative = { $side } stock is below 0: { $stock }; the sale is oversold
 ledger-finding-of-sale = #{ $sale }: { $what }
-ledger-finding-of-shard = #{ $sale }, shard #{ $shard }: { $what }
+ledger-finding-of-shard = #{ $sale }, shard { $shard }: { $what }
 ledger-finding-other-sale = Redis holds another sale with this ID, created at another time
 ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
 ledger-finding-repeated = { $ids ->

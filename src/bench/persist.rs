@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use seckill_engine::{EngineError, deployment::Deployment, fault_injection, ids::IdWorker};
-use seckill_model::{Label, Millis, OrderEntry, UserId, VoucherId, reason};
+use seckill_model::{Label, Millis, OrderEntry, ShardId, UserId, VoucherId, reason};
 use seckill_redis::Layout;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -133,7 +133,7 @@ pub(super) async fn of_tutorial(
     let Deployment { redis, store, .. } = &bench.deployment;
     tutorial::fill(&mut redis.connection(), keys, voucher, orders).await?;
     let took = tutorial::drain(redis, keys, store, orders, pending).await?;
-    let ledger = store.ledger(voucher).await?;
+    let ledger = store.ledger(ShardId::only(voucher)).await?;
     if (ledger.live, ledger.stock, ledger.doubled) != (orders, 0, 0) {
         let (written, left) = (ledger.live, ledger.stock);
         return Err(failed(reason!("bench-tutorial-wrong", orders, written, left)));
@@ -146,7 +146,7 @@ pub(super) async fn of_tutorial(
 pub(super) async fn only_inserted(bench: &mut Bench, orders: u64) -> Result<Duration, EngineError> {
     let voucher = bench.sql_sale(Label("bench-inserted-sale"), orders).await?;
     let took = insert(bench, voucher, &load_test(voucher, orders).arrivals()).await?;
-    let written = bench.deployment.store.ledger(voucher).await?.live;
+    let written = bench.deployment.store.ledger(ShardId::only(voucher)).await?.live;
     if written != orders {
         return Err(failed(reason!("bench-inserted-wrong", orders, written)));
     }

@@ -20,7 +20,7 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{
-    Label, Millis, NewSale, Reason, SaleState, VoucherId, ledger::SaleAudit, reason,
+    Label, Millis, NewSale, Reason, Sale, SaleState, VoucherId, ledger::SaleAudit, reason,
 };
 use seckill_redis::{Layout, nodes::Nodes, stream, stream_stats};
 use tokio::sync::watch;
@@ -44,7 +44,7 @@ pub(super) struct Bench {
     /// Keys of the baseline.
     baseline: Vec<String>,
     /// Sales to be archived.
-    made: Vec<VoucherId>,
+    made: Vec<Sale>,
     /// Tasks to be stopped.
     tasks: TaskTracker,
     end: CancellationToken,
@@ -119,9 +119,9 @@ impl Bench {
             names.extend([of.watermark(), of.rates()]);
         }
         names.push(keys.deployment());
-        for sale in &self.made {
-            names.extend(keys.sale_keys(*sale));
-            names.push(keys.tally(*sale));
+        for shard in self.made.iter().flat_map(Sale::shard_ids) {
+            names.extend(keys.sale_keys(shard));
+            names.push(keys.tally(shard));
         }
         names
     }
@@ -135,8 +135,8 @@ impl Bench {
             conn.query::<u64>(cmd("UNLINK").arg(name)).await?;
         }
         for sale in &self.made {
-            store.set_state(*sale, SaleState::Ended, None).await?;
-            store.set_state(*sale, SaleState::Archived, None).await?;
+            store.set_state(sale.id(), SaleState::Ended, None).await?;
+            store.set_state(sale.id(), SaleState::Archived, None).await?;
         }
         self.made.clear();
         Ok(())
@@ -151,8 +151,9 @@ impl Bench {
         let now = Millis::now();
         let sale = NewSale::checked(&title, stock, None, None, now);
         let sale = sale.map_err(EngineError::Rejected)?;
-        let voucher = self.deployment.store.create_sale(&sale, now).await?.voucher_id;
-        self.made.push(voucher);
+        let sale = self.deployment.store.create_sale(&sale, now).await?;
+        let voucher = sale.voucher_id;
+        self.made.push(sale);
         Ok(voucher)
     }
 
@@ -179,9 +180,9 @@ impl Bench {
         let sale = sale.and_then(|sale| sale.sharded(shards.into()));
         let sale = sale.map_err(EngineError::Rejected)?;
         let mut servers = self.deployment.servers();
-        let voucher = Vouchers { servers: &mut servers }.create(&sale).await?.voucher_id;
-        let parts = self.deployment.store.parts(voucher).await?;
-        self.made.extend(parts.iter().map(|part| part.voucher_id));
+        let sale = Vouchers { servers: &mut servers }.create(&sale).await?;
+        let voucher = sale.voucher_id;
+        self.made.push(sale);
         for of in self.deployment.keys.partitions() {
             stream::ensure_group(&mut servers.conn, &of).await?;
         }

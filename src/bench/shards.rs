@@ -8,7 +8,9 @@ use redis::{InfoDict, cmd};
 use seckill_engine::{
     EngineError, LoadTest, admission::Admission, deployment::Deployment, vouchers::Vouchers,
 };
-use seckill_model::{Label, Message, Outcome, Sale, UserId, VoucherId, reason, sale::Shard};
+use seckill_model::{
+    Label, Message, Outcome, SaleShard, ShardId, UserId, VoucherId, reason, sale::Spread as Shards,
+};
 use seckill_redis::{Redis, RedisError};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -209,9 +211,9 @@ async fn skewed(bench: &mut Bench, users: u64) -> Result<Moves, EngineError> {
     let admission = node.admission();
     buy(&admission, voucher, 1..=1).await?;
     let move_ms = time_moves(bench, voucher).await?;
-    let before = bench.deployment.store.parts(voucher).await?;
-    let (shard, admission) = (Shard { of: voucher, count: MOVING }, &admission);
-    let answers: Vec<Option<Duration>> = stream::iter(skewed_users(shard, users))
+    let before = bench.deployment.store.shards_of(voucher).await?;
+    let (spread, admission) = (Shards { sale: voucher.into(), count: MOVING }, &admission);
+    let answers: Vec<Option<Duration>> = stream::iter(skewed_users(spread, users))
         .map(|user| ask(admission, voucher, user))
         .buffer_unordered(IN_FLIGHT)
         .collect::<Vec<_>>()
@@ -224,8 +226,8 @@ async fn skewed(bench: &mut Bench, users: u64) -> Result<Moves, EngineError> {
     let mut waits: Vec<Duration> = answers.into_iter().flatten().collect();
     // One piece was sold before.
     let admitted = waits.len() as u64 + 1;
-    let after = bench.deployment.store.parts(voucher).await?;
-    let left: u64 = after.iter().map(|part| part.stock).sum();
+    let after = bench.deployment.store.shards_of(voucher).await?;
+    let left: u64 = after.iter().map(|shard| shard.stock).sum();
     if admitted != stock || left > 0 {
         let (orders, why) = (stock, String::new());
         return Err(failed(reason!("bench-not-admitted", orders, admitted, why)));
@@ -233,7 +235,7 @@ async fn skewed(bench: &mut Bench, users: u64) -> Result<Moves, EngineError> {
     bench.clear().await?;
     waits.sort_unstable();
     let ms = |at: usize| waits.get(at).map_or(0.0, |wait| wait.as_secs_f64() * 1e3);
-    let version = |parts: &[Sale]| parts.iter().map(|part| part.version).sum::<u64>();
+    let version = |shards: &[SaleShard]| shards.iter().map(|shard| shard.version).sum::<u64>();
     let gained =
         before.iter().zip(&after).map(|(one, other)| other.initial.saturating_sub(one.initial));
     Ok(Moves {
@@ -249,7 +251,7 @@ async fn skewed(bench: &mut Bench, users: u64) -> Result<Moves, EngineError> {
 
 /// Milliseconds of a move of one piece, to a shard and back in turns.
 async fn time_moves(bench: &Bench, voucher: VoucherId) -> Result<f64, EngineError> {
-    let shard = |number| VoucherId(voucher.0 + number);
+    let shard = |number| ShardId { sale: voucher.into(), number };
     let mut servers = bench.deployment.servers();
     let mut vouchers = Vouchers { servers: &mut servers };
     let (mut from, mut to, begun) = (shard(1), shard(2), Instant::now());
@@ -261,10 +263,9 @@ async fn time_moves(bench: &Bench, voucher: VoucherId) -> Result<f64, EngineErro
 }
 
 /// Users of whom four of five belong to the first shard.
-fn skewed_users(shard: Shard, users: u64) -> impl Iterator<Item = UserId> {
-    let first = VoucherId(shard.of.0 + 1);
+fn skewed_users(spread: Shards, users: u64) -> impl Iterator<Item = UserId> {
     let of = move |is_first| {
-        let is_of = move |user: &UserId| (shard.of_user(*user) == first) == is_first;
+        let is_of = move |user: &UserId| (spread.of_user(*user).number == 1) == is_first;
         (1..).map(UserId).filter(is_of)
     };
     let (mut hot, mut cold) = (of(true), of(false));
@@ -300,13 +301,15 @@ fn unanswered(why: String) -> EngineError {
 
 #[cfg(test)]
 mod tests {
+    use seckill_model::SaleId;
+
     use super::*;
 
     #[test]
     fn four_of_five_users_belong_to_one_shard() {
-        let shard = Shard { of: VoucherId(7), count: MOVING };
-        let users: Vec<UserId> = skewed_users(shard, 100).collect();
-        let hot = users.iter().filter(|user| shard.of_user(**user) == VoucherId(8)).count();
+        let spread = Shards { sale: SaleId(7), count: MOVING };
+        let users: Vec<UserId> = skewed_users(spread, 100).collect();
+        let hot = users.iter().filter(|user| spread.of_user(**user).number == 1).count();
         assert_eq!((users.len(), hot), (100, 80));
     }
 }

@@ -180,13 +180,6 @@ async fn losses(servers: &mut Servers) -> Result<Vec<Loss>> {
 /// them.
 async fn repair(context: &mut Context, args: &AuditArgs) -> Result<Option<Repaired>> {
     let mut operator = context.writer(&args.consent)?;
-    // Before partitions are repaired: the audit does not cover a single shard.
-    if let Some(voucher) = args.voucher {
-        let of = context.store.sales_of_shards([voucher]).await?.sale_of(voucher);
-        if of != voucher {
-            return Err(CliError::failed(text!("error-is-shard", sale = voucher, of)));
-        }
-    }
     let (mut done, mut reason) = (None, None);
     let broken = all_faults(&mut context.servers()).await?;
     for PartitionFindings { partition, findings } in &broken {
@@ -326,9 +319,8 @@ pub(super) fn sales_table<'a>(sales: &'a [&SaleAudit]) -> Table<'a, &'a SaleAudi
         .right(&Label("column-sql-stock"), |sale| number(sale.db_stock))
 }
 
-/// The ID of a sale, after that of the sale of which it is a shard.
+/// The ID of a sale, or of a shard of one.
 fn name(sale: &SaleAudit) -> String {
-    let of = sale.shard_of.map(|of| format!("#{of}/")).unwrap_or_default();
-    let name = format!("{of}#{}", sale.voucher_id);
+    let name = format!("#{}", sale.shard_id());
     if sale.incomplete { text!("cli-audit-sale-incomplete", name) } else { name }
 }

@@ -12,7 +12,7 @@ use seckill_engine::{
     node::{Node, NodeConfig},
     outbox::Outbox,
     partitions,
-    recovery::partition_repair,
+    recovery::{former_names, partition_repair},
     telemetry::Meters,
 };
 use seckill_model::{Message, Millis, reason, text};
@@ -185,7 +185,8 @@ impl Context {
                 return Ok(());
             }
         };
-        self.deployment.keys = Layout::new(agreed, cluster);
+        let former = self.store.former_shards().await?;
+        self.deployment.keys = Layout::new(agreed, cluster).formerly(former.iter().copied());
         if self.not_started.is_none() {
             let mut servers = self.probed().await;
             match deployment::tie(&mut servers, read_only).await {
@@ -200,12 +201,18 @@ impl Context {
                 Err(EngineError::Redis(_)) => {}
                 other => other?,
             }
+            if !read_only {
+                // A node renames those that are left before it sells.
+                if let Err(error) = former_names::rename_all(&mut servers).await {
+                    tracing::warn!(%error, "keys of an earlier version are not renamed yet");
+                }
+            }
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
         if needs != Needs::Node || read_only {
             return Err(CliError::failed(text!("cli-partitions-differ", agreed, wanted)));
         }
-        let new = Layout::new(wanted, cluster);
+        let new = Layout::new(wanted, cluster).formerly(former);
         let dead_ms = self.config.engine.node_dead_ms;
         partitions::change(&mut self.servers(), &new, dead_ms).await?;
         let subject = reason!("subject-partition-count", from = agreed, to = wanted);

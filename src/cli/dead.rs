@@ -5,7 +5,6 @@ use seckill_console::order_error;
 use seckill_engine::{
     Command, Reply,
     dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
-    orders::name_sales,
 };
 use seckill_model::{
     EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, Millis, Order, OrderId,
@@ -106,13 +105,13 @@ struct Listed {
 
 impl Listed {
     fn of(found: ClassifiedLetter, now: Millis) -> Self {
-        let ClassifiedLetter { letter, sale: voucher_id, verdict, .. } = found;
+        let ClassifiedLetter { letter, verdict, .. } = found;
         let order = letter.order;
         Self {
             age_ms: now.since(letter.at),
             order_id: order.map(|it| it.order),
             user_id: order.map(|it| it.user),
-            voucher_id,
+            voucher_id: order.map(|it| it.voucher),
             place: order.map(|it| it.place),
             verdict,
             action: verdict.action(),
@@ -191,8 +190,7 @@ async fn show(context: &Context, letter: EntryId) -> Result<u8> {
     let Some(mut found) = found else {
         return Err(CliError::failed(text!("cli-dead-missing", letter)));
     };
-    let mut row = found.row.take();
-    name_sales(&context.store, row.iter_mut().map(|row| &mut row.voucher_id)).await?;
+    let row = found.row.take();
     let shown = Shown { letter: Listed::of(found, now), row };
     context.out.answer(&shown, || describe(&shown))
 }

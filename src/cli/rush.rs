@@ -103,7 +103,7 @@ async fn rush(
     plan: LoadTest,
     signals: &mut Signals,
 ) -> Result<(LoadReport, Vec<LostServer>)> {
-    context.store.parts(plan.voucher).await?;
+    context.store.sale(plan.voucher).await?;
     let node = context.start_node().await?;
     // The engine runs until every buyer has a reply.
     let stop = node.stopping().child_token();

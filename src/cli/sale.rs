@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use seckill_console::phase;
 use seckill_engine::{Command, EngineError, Operator, Reply, SaleLine};
 use seckill_model::{
-    Label, Millis, NewSale, Phase, Sale, SaleState, VoucherId, When, sale::check_restock, text,
+    Label, Millis, NewSale, Phase, Sale, SaleState, ShardId, VoucherId, When, sale::check_restock,
+    text,
 };
 use seckill_redis::stream_stats::read_stats;
 use seckill_store::StoreError;
@@ -136,7 +137,7 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
             SaleCommand::Resume(SaleArgs { id, reason }) => (Command::ResumeSale(id), reason),
             SaleCommand::End { id, consent } => {
                 let operator = context.writer(&consent)?;
-                let Sale { title, stock: left, initial, .. } = whole(context, id).await?;
+                let Sale { title, stock: left, initial, .. } = context.store.sale(id).await?;
                 ask(&consent, &text!("cli-sale-end", voucher = id, title, left, initial))?;
                 return change(context, &operator, Command::EndSale(id)).await;
             }
@@ -154,7 +155,7 @@ async fn change(context: &Context, operator: &Operator, command: Command) -> Res
     let reply = reply::execute(operator, command).await?;
     match reply {
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
-            let sale = whole(context, voucher).await?;
+            let sale = context.store.sale(voucher).await?;
             context.out.answer(&sale, || reply::text(&reply))
         }
         reply => reply::answer(context.out, &reply),
@@ -199,31 +200,21 @@ async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> R
 }
 
 async fn show(context: &Context, id: VoucherId) -> Result<u8> {
-    let parts = context.store.parts(id).await?;
+    let shards = context.store.shards_of(id).await?;
     let mut conn = context.redis.connection();
     conn.probe(&context.keys).await;
-    let ids: Vec<VoucherId> = parts.iter().map(|part| part.voucher_id).collect();
+    let ids: Vec<ShardId> = shards.iter().map(|shard| shard.id).collect();
     let stats = read_stats(&mut conn, &context.keys, &ids).await?;
-    let lines = SaleLine::of_vouchers(parts.iter().zip(&stats.sales).map(|(part, facts)| {
-        let facts = facts.as_ref().filter(|_| part.state != SaleState::Archived);
-        (part.shard.filter(|shard| shard.of == id), SaleLine::of(part, stats.now, facts))
+    let lines = SaleLine::of_vouchers(shards.iter().zip(&stats.sales).map(|(shard, facts)| {
+        let facts = facts.as_ref().filter(|_| shard.state != SaleState::Archived);
+        SaleLine::of_shard(shard, stats.now, facts)
     }));
     let line = lines.first().ok_or(StoreError::NoSale(id))?;
-    let of = parts.first().and_then(|part| part.shard).filter(|shard| shard.of != id);
     let code = context.out.answer(line, || match line.shards.as_slice() {
-        [] => {
-            of.map_or_else(String::new, |shard| {
-                format!("{}\n", text!("cli-sale-is-shard", sale = id, of = shard.of))
-            }) + &card(line)
-        }
+        [] => card(line),
         shards => format!("{}\n{}", card(line), indented(&table(shards).to_string())),
     })?;
     Ok(CliError::name_lost(conn.lost(), code))
-}
-
-/// The sale of a voucher, the sum of its shards if it is spread.
-async fn whole(context: &Context, id: VoucherId) -> Result<Sale> {
-    Ok(Sale::whole(&context.store.parts(id).await?).ok_or(StoreError::NoSale(id))?)
 }
 
 /// The stock in Redis as far as it is known. Redis has no figures of an archived sale.
@@ -243,10 +234,10 @@ fn unknown(sale: &SaleLine) -> String {
     }
 }
 
-/// The figures of each sale.
+/// The figures of each sale, or of each shard of one.
 pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
     Table::new(sales)
-        .left(&Label("column-sale"), |sale| format!("#{}", sale.voucher_id))
+        .left(&Label("column-sale"), |sale| format!("#{}", sale.shard_id()))
         .left(&Label("column-title"), |sale| sale.title.clone())
         .left(&Label("column-phase"), |sale| phase(sale.phase))
         .right(&Label("column-stock"), stock)

@@ -10,7 +10,7 @@ use seckill_engine::{
 use seckill_model::{Balance, text};
 use seckill_redis::{
     RedisError,
-    stream_stats::{read_stats, sales_held},
+    stream_stats::{read_stats, shards_held},
 };
 
 use crate::{Context, Result};
@@ -25,7 +25,7 @@ pub(super) async fn damaged(context: &Context) -> Result<Vec<String>, RedisError
     let (keys, mut conn, mut held) = (&context.keys, context.redis.connection(), Vec::new());
     conn.probe(keys).await;
     for of in conn.reachable(keys) {
-        held.extend(sales_held(&mut conn, &of).await?);
+        held.extend(shards_held(&mut conn, &of).await?);
     }
     let stats = read_stats(&mut conn, keys, &held).await?;
     let damaged = stats.sales.iter().map(|facts| facts.and_then(|facts| facts.damaged));

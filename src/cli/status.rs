@@ -247,11 +247,11 @@ pub(super) fn server_state(health: &Health) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::{Finding, SaleFinding, VoucherId};
+    use seckill_model::{Finding, SaleFinding, ShardId, VoucherId};
 
     #[test]
     fn many_findings_are_counted() {
-        let finding = |sale| SaleFinding::of(VoucherId(sale), None, Finding::Lost(1));
+        let finding = |sale| SaleFinding::of(ShardId::only(VoucherId(sale)), Finding::Lost(1));
         let text = balance(&Balance::Off { findings: (1..=9).map(finding).collect() });
         assert!(text.contains("#1: ") && !text.contains("#2: "), "{text}");
         assert!(text.ends_with("8 more; see 'seckill audit'"), "{text}");

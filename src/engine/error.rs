@@ -110,14 +110,14 @@ pub enum EngineError {
         voucher: VoucherId,
         /// Its shards that lack the change, if it is spread.
         #[serde(default)]
-        shards: Vec<VoucherId>,
+        shards: Vec<u16>,
         /// Why Redis did not confirm it.
         why: RedisError,
     },
 }
 
-fn not_loaded(sale: VoucherId, shards: &[VoucherId], why: &RedisError) -> String {
-    text!("error-not-loaded", sale, count = shards.len(), shards = lists::sales(shards), why)
+fn not_loaded(sale: VoucherId, shards: &[u16], why: &RedisError) -> String {
+    text!("error-not-loaded", sale, count = shards.len(), shards = lists::numbers(shards), why)
 }
 
 impl EngineError {

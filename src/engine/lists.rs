@@ -16,6 +16,11 @@ pub fn sales(ids: &[VoucherId]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(&ITEMS)
 }
 
+/// Numbers of shards as `1, 2`.
+pub(crate) fn numbers(numbers: &[u16]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(&ITEMS)
+}
+
 /// Numbers of partitions.
 pub(crate) fn partition_numbers(numbers: &[u16]) -> Reason {
     Reason::list(numbers.iter().map(|number| number.to_string().into()), ITEMS)

@@ -2,11 +2,9 @@
 
 use redis::pipe;
 use seckill_model::{
-    EntryId, Message, Millis, Order, OrderEntry, OrderFilter, OrderId, Place, SaleOrder, UserId,
-    VoucherId,
+    EntryId, Message, Millis, Order, OrderEntry, OrderId, Place, SaleOrder, UserId, VoucherId,
 };
 use seckill_redis::{dead_letters, keys::Partition};
-use seckill_store::{Store, StoreError};
 use serde::Serialize;
 
 use super::{EngineError, Result, ledger, recovery::reconcile::is_reconciled, servers::Servers};
@@ -80,54 +78,9 @@ pub fn decode(id: OrderId) -> Decoded {
     Decoded { issued: Millis(id.unix_seconds() * 1_000), sequence: id.sequence(), day: id.day() }
 }
 
-/// A page of orders as [`Store::orders`] returns it, with sales instead of their shards.
-pub async fn list(
-    store: &Store,
-    filter: &OrderFilter,
-    before: Option<OrderId>,
-    limit: u32,
-) -> Result<Vec<Order>, StoreError> {
-    let mut page = store.orders(filter, before, limit).await?;
-    name_sales(store, page.iter_mut().map(|order| &mut order.voucher_id)).await?;
-    Ok(page)
-}
-
-/// Replaces each shard by the sale to which it belongs.
-pub async fn name_sales(
-    store: &Store,
-    vouchers: impl IntoIterator<Item = &mut VoucherId>,
-) -> Result<(), StoreError> {
-    let mut vouchers: Vec<&mut VoucherId> = vouchers.into_iter().collect();
-    let sales = store.sales_of_shards(vouchers.iter().map(|voucher| **voucher)).await?;
-    for voucher in &mut vouchers {
-        **voucher = sales.sale_of(**voucher);
-    }
-    Ok(())
-}
-
-impl Location {
-    pub(crate) fn voucher_mut(&mut self) -> Option<&mut VoucherId> {
-        match self {
-            Self::Persisted { order } => Some(&mut order.voucher_id),
-            Self::Undelivered { voucher_id, .. }
-            | Self::Pending { voucher_id, .. }
-            | Self::Dead { voucher_id, .. }
-            | Self::Lost { voucher_id, .. } => Some(voucher_id),
-            Self::Unknown => None,
-        }
-    }
-}
-
-/// As [`find_in_shard`], with the sale instead of its shard.
-pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
-    let mut found = find_in_shard(servers, id).await?;
-    name_sales(&servers.store, found.voucher_mut()).await?;
-    Ok(found)
-}
-
 /// Searches the places through which an order moves, and SQL once more at the end, since it may have moved on
 /// during the search.
-pub(crate) async fn find_in_shard(servers: &mut Servers, id: OrderId) -> Result<Location> {
+pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(Location::Persisted { order });
     }
@@ -155,7 +108,7 @@ pub(crate) async fn find_in_shard(servers: &mut Servers, id: OrderId) -> Result<
         }
     }
     for sale in servers.store.sales().await? {
-        let buyers = ledger::buyers(servers, sale.voucher_id).await?;
+        let buyers = ledger::buyers(servers, sale.id).await?;
         if let Some(SaleOrder { user_id, voucher_id, .. }) =
             buyers.into_iter().find(|it| it.id == id)
         {
@@ -185,14 +138,6 @@ pub enum Progress {
 /// Besides those of the servers, [`EngineError::Reconciling`] while Redis may have lost the buyer: no order that was
 /// promised is reported as unknown.
 pub async fn progress(servers: &mut Servers, id: OrderId, user: UserId) -> Result<Progress> {
-    let mut found = look_up(servers, id, user).await?;
-    if let Progress::Persisted(order) = &mut found {
-        name_sales(&servers.store, [&mut order.voucher_id]).await?;
-    }
-    Ok(found)
-}
-
-async fn look_up(servers: &mut Servers, id: OrderId, user: UserId) -> Result<Progress> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(of_buyer(order, user));
     }
@@ -219,7 +164,7 @@ async fn is_held(servers: &mut Servers, of: &Partition, id: OrderId, user: UserI
     let sales = servers.sales_of(of).await?;
     let mut read = pipe();
     for sale in &sales {
-        let buyers = read.cmd("HMGET").arg(servers.keys.buyers(sale.voucher_id)).arg("seq");
+        let buyers = read.cmd("HMGET").arg(servers.keys.buyers(sale.id)).arg("seq");
         for number in 1..=sale.limit {
             buyers.arg(Place { user, number }.to_string());
         }
@@ -232,7 +177,7 @@ async fn is_held(servers: &mut Servers, of: &Partition, id: OrderId, user: UserI
     }
     let lost = held.iter().zip(&sales).find(|(held, _)| held.first().is_none_or(Option::is_none));
     if let Some((_, sale)) = lost {
-        return Err(EngineError::Reconciling(servers.keys.buyers(sale.voucher_id)));
+        return Err(EngineError::Reconciling(servers.keys.buyers(sale.id)));
     }
     let reconciled = of.reconciled();
     let run = servers.conn.run_id(&reconciled).await?;

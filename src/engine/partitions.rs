@@ -106,13 +106,12 @@ async fn drain_and_change(
     }
     let mut tallies = Vec::new();
     for sale in store.sales().await? {
-        let voucher = sale.voucher_id;
-        let tally: HashMap<String, i64> =
-            conn.query(cmd("HGETALL").arg(old.tally(voucher))).await?;
-        tallies.push((voucher, tally));
-        drop_keys(conn, old, voucher).await?;
+        let shard = sale.id;
+        let tally: HashMap<String, i64> = conn.query(cmd("HGETALL").arg(old.tally(shard))).await?;
+        tallies.push((shard, tally));
+        drop_keys(conn, old, shard).await?;
         // Leftovers of an earlier change must not be taken for the sale.
-        drop_keys(conn, new, voucher).await?;
+        drop_keys(conn, new, shard).await?;
     }
     raise_counters(conn, old, new).await?;
     let (from, to) = (old.count().to_string(), new.count().to_string());
@@ -120,9 +119,9 @@ async fn drain_and_change(
         return Err(changed());
     }
     new.clone_into(keys);
-    for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
+    for (shard, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
         let mut keep = cmd("HSET");
-        keep.arg(new.tally(voucher));
+        keep.arg(new.tally(shard));
         for (name, count) in tally {
             keep.arg(name).arg(count);
         }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use seckill_model::{
-    Fence, Millis, OrderId, Payment, Reason, SaleOrder, VoucherId,
+    Fence, Millis, OrderId, Payment, Reason, SaleOrder, ShardId, VoucherId,
     faults::{self, Point},
     reason::reason,
 };
@@ -184,8 +184,8 @@ async fn give_back_each(
     left_out: &mut LeftOut,
 ) -> Result<u64> {
     let (mut given, mut away) = (0, None);
-    for (sale, orders) in group_by(orders.iter().copied(), |order| order.voucher_id) {
-        let of = servers.keys.partition_of(sale);
+    for (shard, orders) in group_by(orders.iter().copied(), SaleOrder::sold_by) {
+        let of = servers.keys.partition_of(shard);
         let done = match &away {
             // Its server does not respond, which takes a timeout to find out.
             Some((known, why)) if *known == of => Err(EngineError::clone(why)),
@@ -199,7 +199,7 @@ async fn give_back_each(
                 if why.is_away() {
                     away = Some((of, why.clone()));
                 }
-                left_out.add(sale, why);
+                left_out.add(shard.voucher(), why);
             }
         }
     }
@@ -217,13 +217,13 @@ pub(super) async fn give_back(servers: &mut Servers, orders: &[SaleOrder]) -> Re
 
 /// Repeats the recent updates of Redis, which may have lost them: recent as of the last entry that it knows, because it
 /// may have been away for longer.
-pub(super) async fn give_back_again(servers: &mut Servers, voucher: VoucherId) -> Result<u64> {
+pub(super) async fn give_back_again(servers: &mut Servers, shard: ShardId) -> Result<u64> {
     let now = servers.conn.now().await?;
-    let last = servers.partition_stats(&servers.keys.partition_of(voucher)).await?.stream.generated;
+    let last = servers.partition_stats(&servers.keys.partition_of(shard)).await?.stream.generated;
     let since = last.map_or(now, |last| Millis(last.millis as i64).min(now)).plus(-REMEMBER_MS);
     let (mut given, mut after) = (0, None);
     loop {
-        let page = servers.store.given_since(voucher, since, after, CLOSE_PAGE).await?;
+        let page = servers.store.given_since(shard, since, after, CLOSE_PAGE).await?;
         let Some(last) = page.last() else { return Ok(given) };
         after = Some(last.id);
         given += return_in_redis(servers, &page).await?;
@@ -233,10 +233,10 @@ pub(super) async fn give_back_again(servers: &mut Servers, voucher: VoucherId) -
 /// Returns the pieces of closed orders in Redis, each once; returns how many were returned now.
 pub(super) async fn return_in_redis(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
     let mut given = 0;
-    for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
+    for (shard, orders) in group_by(orders, |order| order.sold_by()) {
         let mut call = scripts::GIVE_BACK.prepare_invoke();
-        call.key(&servers.keys.sale_keys(voucher));
-        call.key(servers.keys.partition_of(voucher).returned());
+        call.key(&servers.keys.sale_keys(shard));
+        call.key(servers.keys.partition_of(shard).returned());
         call.arg(REMEMBER_RETURNED.as_millis() as u64);
         for order in orders {
             call.arg(order.place().to_string()).arg(order.id.get());

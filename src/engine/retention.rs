@@ -4,7 +4,9 @@
 //! consumer with pending entries, no sale with findings or unsettled orders.
 
 use redis::cmd;
-use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
+use seckill_model::{
+    EntryId, Millis, Phase, Sale, SaleShard, SaleState, VoucherId, ledger::SaleAudit,
+};
 use seckill_redis::{dead_letters, keys::Partition, lossy_utf8::Text, scripts};
 use tokio_util::sync::CancellationToken;
 
@@ -110,7 +112,7 @@ pub async fn archive_ended(
 ) -> Result<Vec<VoucherId>> {
     let now = servers.conn.now().await?;
     let mut archived = Vec::new();
-    let by_sale = group_by(servers.store.sales().await?, Sale::sale_id);
+    let by_sale = group_by(servers.store.sales().await?, |shard| shard.voucher_id);
     for (voucher, parts) in by_sale {
         if stop.is_cancelled() {
             break;
@@ -120,8 +122,8 @@ pub async fn archive_ended(
         }
     }
     for sale in servers.store.archived(None, RECENTLY_ARCHIVED).await? {
-        for part in sale.part_ids() {
-            drop_keys(&mut servers.conn, &servers.keys, part).await?;
+        for shard in sale.shard_ids() {
+            drop_keys(&mut servers.conn, &servers.keys, shard).await?;
         }
     }
     Ok(archived)
@@ -136,21 +138,23 @@ fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
     sale.phase(now, None) == Phase::Ended && now.since(ended) >= after_ms
 }
 
-/// Archives one ended sale, or all its shards; `false` while the audit has findings or orders are not settled.
-async fn archive(servers: &mut Servers, parts: &[Sale]) -> Result<bool> {
+/// Archives one ended sale with all its shards; `false` while the audit has findings or orders are not settled.
+async fn archive(servers: &mut Servers, parts: &[SaleShard]) -> Result<bool> {
     let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
     for (part, audit) in parts.iter().zip(ledger::audit_parts(servers, parts).await?) {
         if !audit.findings.is_empty()
             || open(&audit)
-            || servers.store.ledger(part.voucher_id).await?.returning > 0
+            || servers.store.ledger(part.id).await?.returning > 0
         {
             return Ok(false);
         }
     }
+    if let Some(first) = parts.first() {
+        servers.store.set_state(first.id.sale, SaleState::Ended, None).await?;
+        servers.store.set_state(first.id.sale, SaleState::Archived, None).await?;
+    }
     for part in parts {
-        servers.store.set_state(part.voucher_id, SaleState::Ended, None).await?;
-        servers.store.set_state(part.voucher_id, SaleState::Archived, None).await?;
-        drop_keys(&mut servers.conn, &servers.keys, part.voucher_id).await?;
+        drop_keys(&mut servers.conn, &servers.keys, part.id).await?;
     }
     Ok(true)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use redis::cmd;
-use seckill_model::{OrderId, Place, Sale, VoucherId, reason};
+use seckill_model::{OrderId, Place, SaleShard, ShardId, UserId, VoucherId};
 use seckill_redis::{
     Connection, Layout, Redis,
     keys::Partition,
@@ -11,7 +11,7 @@ use seckill_redis::{
 };
 use seckill_store::SharedStore;
 
-use crate::{EngineError, Result};
+use crate::Result;
 
 /// Redis, SQL and the names of the keys. Each task has its own: its connection to Redis cannot be shared, so that a
 /// blocking read never delays another task.
@@ -36,25 +36,17 @@ impl Servers {
         Ok(read_partition(&mut self.conn, &self.keys, of, &[]).await?)
     }
 
-    /// Sales of a partition that Redis has to hold.
-    pub(super) async fn sales_of(&self, of: &Partition) -> Result<Vec<Sale>> {
-        let mut sales = self.store.sales().await?;
-        sales.retain(|sale| self.keys.partition_of(sale.voucher_id) == *of);
-        Ok(sales)
+    /// Shards of a partition that Redis has to hold.
+    pub(super) async fn sales_of(&self, of: &Partition) -> Result<Vec<SaleShard>> {
+        let mut shards = self.store.sales().await?;
+        shards.retain(|shard| self.keys.partition_of(shard.id) == *of);
+        Ok(shards)
     }
 
-    /// The shards of a sale; without any, the sale itself.
-    ///
-    /// # Errors
-    /// Besides those of SQL, [`EngineError::Rejected`] for one shard of a sale.
-    pub(super) async fn parts(&self, voucher: VoucherId) -> Result<Vec<Sale>> {
-        let parts = self.store.parts(voucher).await?;
-        match parts.as_slice() {
-            [Sale { shard: Some(shard), .. }] => {
-                Err(EngineError::Rejected(reason!("error-is-shard", sale = voucher, of = shard.of)))
-            }
-            _ => Ok(parts),
-        }
+    /// The shard of a sale that sells to this user.
+    pub(super) async fn shard_of(&self, sale: VoucherId, user: UserId) -> Result<ShardId> {
+        let spread = self.store.sale(sale).await?.spread;
+        Ok(spread.map_or(ShardId::only(sale), |spread| spread.of_user(user)))
     }
 
     /// The orders among these that exist in SQL, in any state.
@@ -66,14 +58,14 @@ impl Servers {
         Ok(self.store.existing(&orders).await?.into_iter().collect())
     }
 
-    /// The order that each of these places of a sale holds in Redis, in their order; `None` without a valid one.
+    /// The order that each of these places of a shard holds in Redis, in their order; `None` without a valid one.
     pub(super) async fn held(
         &mut self,
-        voucher: VoucherId,
+        shard: ShardId,
         places: impl IntoIterator<Item = Place>,
     ) -> Result<Vec<Option<OrderId>>> {
         let mut read = cmd("HMGET");
-        read.arg(self.keys.buyers(voucher));
+        read.arg(self.keys.buyers(shard));
         for place in places {
             read.arg(place.to_string());
         }

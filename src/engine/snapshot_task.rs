@@ -3,7 +3,6 @@
 //! It changes nothing but the snapshot, and continues while a server is unreachable.
 
 use std::{
-    cmp::Reverse,
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -25,7 +24,7 @@ use crate::{
     commands::{Focus, command_handler::Operator},
     deployment::Deployment,
     jobs::{board, builtin},
-    ledger, orders,
+    ledger,
     recovery::{partition_repair, sale_versions::SaleVersions},
     telemetry::{
         OrdersView, Page, Snapshot, StreamView,
@@ -310,32 +309,12 @@ async fn count_orders(
     let count = async |voucher| -> Result<_> {
         let sale = snapshot.sale(voucher);
         let limit = sale.map_or(1, |line| line.limit);
-        let shards = sale.map(|line| line.shards.iter().map(|shard| shard.voucher_id).collect());
-        let parts = shards.filter(|it: &Vec<_>| !it.is_empty()).unwrap_or_else(|| vec![voucher]);
-        let count = async {
-            let mut counts = OrderCounts::new();
-            for part in &parts {
-                for (status, orders) in store.order_counts(*part).await? {
-                    *counts.entry(status).or_default() += orders;
-                }
-            }
-            Ok(counts)
-        };
-        let counts = in_time(count).await?;
+        let counts = in_time(store.order_counts(voucher)).await?;
         // If a buyer may hold one order, only buyers whose order was closed return.
         let may_repeat = |it: &OrderCounts| limit > 1 || !it.keys().all(|it| it.is_live());
         let repeat_buyers = match &counts {
             Some(counts) if may_repeat(counts) => {
-                let find = async {
-                    let mut buyers = Vec::new();
-                    for part in &parts {
-                        buyers.extend(store.repeat_buyers(*part, REPEAT_BUYERS).await?);
-                    }
-                    buyers.sort_by_key(|(_, orders)| Reverse(*orders));
-                    buyers.truncate(REPEAT_BUYERS as usize);
-                    Ok(buyers)
-                };
-                in_time(find).await?
+                in_time(store.repeat_buyers(voucher, REPEAT_BUYERS)).await?
             }
             Some(_) => Some(Vec::new()),
             None => None,
@@ -408,12 +387,8 @@ async fn in_time<T>(counting: impl Future<Output = Result<T, StoreError>>) -> Re
 async fn orders_page(store: &SharedStore, view: OrdersView, taken: Millis) -> Result<OrdersPage> {
     let OrdersView { query, before } = view;
     let lines = match query.id {
-        Some(id) => {
-            let mut found = store.order(id).await?;
-            orders::name_sales(store, found.iter_mut().map(|it| &mut it.voucher_id)).await?;
-            found.into_iter().filter(|it| query.holds(it)).collect()
-        }
-        None => orders::list(store, &query.filter, before, ORDERS as u32 + 1).await?,
+        Some(id) => store.order(id).await?.into_iter().filter(|it| query.holds(it)).collect(),
+        None => store.orders(&query.filter, before, ORDERS as u32 + 1).await?,
     };
     Ok(Page::of(view, taken, lines, ORDERS))
 }

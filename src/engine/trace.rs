@@ -45,9 +45,8 @@ pub struct Trace {
 
 /// Traces an order.
 pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
-    let mut location = orders::find_in_shard(servers, id).await?;
+    let location = orders::find(servers, id).await?;
     let bought = bought(&location);
-    orders::name_sales(&servers.store, location.voucher_mut()).await?;
     let mut trace = Trace {
         id,
         location,
@@ -58,9 +57,10 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
         delivered: None,
     };
     let Some((seat, voucher)) = bought else { return Ok(trace) };
-    let of = servers.keys.partition_of(voucher);
+    let shard = servers.shard_of(voucher, seat.user).await?;
+    let of = servers.keys.partition_of(shard);
     trace.partition = (servers.keys.count() > 1).then(|| of.number());
-    trace.held = Some(servers.held(voucher, [seat]).await? == [Some(id)]);
+    trace.held = Some(servers.held(shard, [seat]).await? == [Some(id)]);
     let entry = match trace.location {
         Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
         Location::Persisted { ref order } => {

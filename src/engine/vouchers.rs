@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use redis::cmd;
 use seckill_model::{
-    Millis, NewSale, OrderId, Sale, SaleState, UserId, VoucherDetails, VoucherId,
+    Millis, NewSale, OrderId, Sale, SaleId, SaleShard, SaleState, ShardId, UserId, VoucherDetails,
+    VoucherId,
     faults::{self, Point},
     locale::in_english,
     reason::reason,
@@ -34,7 +35,7 @@ const TURN_WITHIN: Duration = Duration::from_secs(10);
 const TURN_POLL: Duration = Duration::from_millis(5);
 
 /// Pieces to add to a sale, or to remove if negative; with a version, only if that is still the one of the sale.
-type StockChange = (VoucherId, i64, Option<u64>);
+type StockChange = (ShardId, i64, Option<u64>);
 
 /// Changes vouchers and sales, over the connection of one task.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl Vouchers<'_> {
     /// [`StoreError::Rule`] with the reason that the voucher cannot be bought; the database is unreachable, or Redis,
     /// which provides the ID counters and the clock.
     pub async fn buy(&mut self, voucher: VoucherId, user: UserId) -> Result<OrderId> {
-        let of = self.servers.keys.partition_of(voucher);
+        let of = self.servers.keys.partition_of(ShardId::only(voucher));
         let mut ids = IdWorker::leasing(of.clone(), 1);
         // As in admission: a Redis that was not reconciled may have lost its newest increments.
         let reconciled = of.reconciled();
@@ -93,21 +94,18 @@ impl Vouchers<'_> {
     /// # Errors
     /// As [`Vouchers::create`]; [`EngineError::Rejected`] for more shards than partitions.
     pub async fn create_with(&mut self, voucher: &VoucherDetails, sale: &NewSale) -> Result<Sale> {
-        let (shards, most) = (sale.shards, self.servers.keys.count());
-        if shards > most {
+        let most = self.servers.keys.count();
+        if sale.shards > most {
+            let shards = sale.shards;
             return Err(EngineError::Rejected(reason!("error-shards", shards, most)));
         }
         self.reserve_numbers().await?;
         let (store, now) = (self.servers.store.clone(), Millis::now());
-        let parts = match store.create_sale_of(voucher, sale, now).await {
-            // Nothing was written; the next IDs follow those that were taken meanwhile.
-            Err(StoreError::Changed(_)) => store.create_sale_of(voucher, sale, now).await?,
-            parts => parts?,
-        };
+        let shards = store.create_sale_of(voucher, sale, now).await?;
         faults::pass(Point::AfterSaleCommit);
-        let whole = whole(&parts)?;
+        let whole = whole(&shards)?;
         self.drop_cached(whole.voucher_id, voucher.shop_id).await;
-        deliver_each(self.servers, &parts, "new").await?;
+        deliver_each(self.servers, &shards, "new").await?;
         Ok(whole)
     }
 
@@ -147,8 +145,9 @@ impl Vouchers<'_> {
     }
 
     /// Opens a planned sale now, by the clock of Redis.
-    pub async fn start(&mut self, voucher: VoucherId) -> Result<Sale> {
-        let sale = whole(&self.servers.parts(voucher).await?)?;
+    pub async fn start(&mut self, sale: impl Into<SaleId>) -> Result<Sale> {
+        let sale = self.servers.store.sale(sale).await?;
+        let (id, voucher) = (sale.id(), sale.voucher_id);
         if sale.state == SaleState::Paused {
             return Err(EngineError::Rejected(reason!("error-is-paused", sale = voucher)));
         }
@@ -157,56 +156,30 @@ impl Vouchers<'_> {
         if sale.state == SaleState::Running && open {
             return Err(EngineError::Rejected(reason!("error-has-started", sale = voucher)));
         }
-        self.set_state(voucher, SaleState::Running, Some(now)).await
+        self.set_state(id, SaleState::Running, Some(now)).await
     }
 
-    /// Sets the state that the operator chose for a sale, and its begin if one is given. All shards are changed in SQL
-    /// first, then each in Redis. After an error, repeating it completes the change.
+    /// Sets the state that the operator chose for a sale, and its begin if one is given: in SQL, then in each shard in
+    /// Redis. After an error, repeating it completes the change.
     pub async fn set_state(
         &mut self,
-        voucher: VoucherId,
+        sale: impl Into<SaleId>,
         state: SaleState,
         begin: Option<Millis>,
     ) -> Result<Sale> {
-        let (mut changed, mut failed) = (Vec::new(), None);
-        for part in self.servers.parts(voucher).await? {
-            match self.set_state_of(part.voucher_id, state, begin).await {
-                Ok(sale) => changed.push(sale),
-                Err(error) => {
-                    let is_last = matches!(
-                        error,
-                        EngineError::Store(StoreError::Away(_) | StoreError::Silent { .. })
-                    );
-                    failed = failed.or(Some(error));
-                    // Each of the others would wait for SQL as long. After a lock or an unknown outcome, they follow.
-                    if is_last {
-                        break;
-                    }
-                }
-            }
-        }
-        let delivered = deliver_each(self.servers, &changed, "").await;
-        failed.map_or(delivered, Err)?;
-        whole(&changed)
-    }
-
-    async fn set_state_of(
-        &mut self,
-        voucher: VoucherId,
-        state: SaleState,
-        begin: Option<Millis>,
-    ) -> Result<Sale> {
-        let sale = match self.servers.store.set_state(voucher, state, begin).await {
+        let sale = sale.into();
+        let shards = match self.servers.store.set_state(sale, state, begin).await {
             // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
             // idempotent.
             Err(unknown @ StoreError::Unknown(_)) => {
-                let again = self.servers.store.set_state(voucher, state, begin).await;
+                let again = self.servers.store.set_state(sale, state, begin).await;
                 again.map_err(|error| if error.is_away() { unknown } else { error })?
             }
             other => other?,
         };
         faults::pass(Point::AfterChangeCommit);
-        Ok(sale)
+        deliver_each(self.servers, &shards, "").await?;
+        whole(&shards)
     }
 
     /// Adds pieces to a sale, to each of its shards alike, or removes unsold ones if `by` is negative.
@@ -214,14 +187,14 @@ impl Vouchers<'_> {
     /// # Errors
     /// [`EngineError::Failed`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
     /// concurrently; nothing is changed then.
-    pub async fn restock(&mut self, voucher: VoucherId, by: i64) -> Result<Sale> {
+    pub async fn restock(&mut self, sale: impl Into<SaleId>, by: i64) -> Result<Sale> {
         let by = check_restock(by).map_err(EngineError::Rejected)?;
-        let mut parts = self.servers.parts(voucher).await?;
+        let mut parts = self.servers.store.shards_of(sale).await?;
         let changed = if by > 0 {
             check_limits(&parts, by)?;
             self.add(&spread(&parts, by)).await?
         } else {
-            self.remove(voucher, &parts, by.unsigned_abs()).await.map_err(|why| match why {
+            self.remove(&parts, by.unsigned_abs()).await.map_err(|why| match why {
                 // SQL follows Redis, where a reply may have been lost.
                 EngineError::Redis(_) => EngineError::BrokeOff {
                     why: Box::new(why),
@@ -231,8 +204,8 @@ impl Vouchers<'_> {
             })?
         };
         for part in &mut parts {
-            if let Some(sale) = changed.iter().find(|it| it.voucher_id == part.voucher_id) {
-                *part = sale.clone();
+            if let Some(shard) = changed.iter().find(|it| it.id == part.id) {
+                *part = shard.clone();
             }
         }
         whole(&parts)
@@ -247,28 +220,28 @@ impl Vouchers<'_> {
     /// As [`Vouchers::restock`].
     pub async fn move_pieces(
         &mut self,
-        from: &[(VoucherId, u64)],
-        to: &[(VoucherId, u64)],
+        from: &[(ShardId, u64)],
+        to: &[(ShardId, u64)],
     ) -> Result<bool> {
         Ok(self.cut(from, to, true).await?.is_some())
     }
 
     /// Adds pieces in SQL, then in Redis. A commit with an unknown outcome is not retried, because that could add them
     /// twice; Redis is updated from SQL, so that both agree.
-    async fn add(&mut self, changes: &[StockChange]) -> Result<Vec<Sale>> {
+    async fn add(&mut self, changes: &[StockChange]) -> Result<Vec<SaleShard>> {
         let error = match self.servers.store.restock(changes).await {
             Err(error @ StoreError::Unknown(_)) => error,
             other => return self.deliver_all(other?).await,
         };
-        for (voucher, ..) in changes {
-            if let Err(why) = self.resync(*voucher).await {
-                tracing::warn!(%voucher, %why, "the sale is not synced to Redis yet");
+        for (shard, ..) in changes {
+            if let Err(why) = self.resync(*shard).await {
+                tracing::warn!(%shard, %why, "the sale is not synced to Redis yet");
             }
         }
         Err(error.into())
     }
 
-    async fn deliver_all(&mut self, changed: Vec<Sale>) -> Result<Vec<Sale>> {
+    async fn deliver_all(&mut self, changed: Vec<SaleShard>) -> Result<Vec<SaleShard>> {
         faults::pass(Point::AfterChangeCommit);
         // Those that gain pieces first: until the others are delivered, they do not count as sold out.
         deliver_each(self.servers, changed.iter().rev(), "").await?;
@@ -276,16 +249,14 @@ impl Vouchers<'_> {
     }
 
     /// Chooses the shards from which unsold pieces are removed, those with the most first.
-    async fn unsold(
-        &mut self,
-        voucher: VoucherId,
-        parts: &[Sale],
-        by: u64,
-    ) -> Result<Vec<(VoucherId, u64)>> {
-        let [_, _, ..] = parts else { return Ok(vec![(voucher, by)]) };
+    async fn unsold(&mut self, parts: &[SaleShard], by: u64) -> Result<Vec<(ShardId, u64)>> {
+        let voucher = match parts {
+            [only] => return Ok(vec![(only.id, by)]),
+            _ => whole(parts)?.voucher_id,
+        };
         let mut stocks = Vec::new();
         for part in parts {
-            let id = part.voucher_id;
+            let id = part.id;
             let read = cmd("GET").arg(self.servers.keys.stock(id)).to_owned();
             let stock: Option<u64> = self.servers.conn.query(&read).await?;
             stocks.push((stock.unwrap_or(0), id));
@@ -308,27 +279,27 @@ impl Vouchers<'_> {
     }
 
     /// Removes unsold pieces of a sale, as soon as no other process does.
-    async fn remove(&mut self, voucher: VoucherId, parts: &[Sale], by: u64) -> Result<Vec<Sale>> {
+    async fn remove(&mut self, parts: &[SaleShard], by: u64) -> Result<Vec<SaleShard>> {
         let until = Instant::now() + TURN_WITHIN;
         let mut has_nodes = true;
         for part in parts {
-            has_nodes &= await_restored(self.servers, part.voucher_id).await?;
+            has_nodes &= await_restored(self.servers, part.id).await?;
         }
         loop {
             let mut is_free = true;
             for part in parts {
-                let sale = self.servers.store.sale(part.voucher_id).await?;
+                let sale = self.servers.store.shard(part.id).await?;
                 let synced = sync(self.servers, &sale, "").await?;
                 is_free &= !matches!(synced, Synced::Cutting | Synced::Expired);
             }
             if is_free {
-                let pieces = self.unsold(voucher, parts, by).await?;
+                let pieces = self.unsold(parts, by).await?;
                 if let Some(changed) = self.cut(&pieces, &[], has_nodes).await? {
                     return Ok(changed);
                 }
             }
             if Instant::now() > until {
-                return Err(StoreError::Changed(voucher).into());
+                return Err(StoreError::Changed(whole(parts)?.voucher_id).into());
             }
             tokio::time::sleep(TURN_POLL).await;
         }
@@ -339,17 +310,17 @@ impl Vouchers<'_> {
     /// process changes one of them: nothing waits while it holds pieces.
     async fn cut(
         &mut self,
-        pieces: &[(VoucherId, u64)],
-        to: &[(VoucherId, u64)],
+        pieces: &[(ShardId, u64)],
+        to: &[(ShardId, u64)],
         has_nodes: bool,
-    ) -> Result<Option<Vec<Sale>>> {
+    ) -> Result<Option<Vec<SaleShard>>> {
         let (token, mut changes) = (new_token(), Vec::new());
         // In the same order in each process: of two, one succeeds.
         let mut pieces = pieces.to_vec();
         pieces.sort_unstable();
-        for (voucher, by) in pieces {
-            match self.take_out(voucher, by, &token, has_nodes).await {
-                Ok(Some(seen)) => changes.push((voucher, -(by as i64), Some(seen))),
+        for (shard, by) in pieces {
+            match self.take_out(shard, by, &token, has_nodes).await {
+                Ok(Some(seen)) => changes.push((shard, -(by as i64), Some(seen))),
                 other => {
                     self.undo(&changes).await;
                     return other.map(|_| None);
@@ -375,20 +346,20 @@ impl Vouchers<'_> {
     /// changes the sale.
     async fn take_out(
         &mut self,
-        voucher: VoucherId,
+        shard: ShardId,
         by: u64,
         token: &str,
         has_nodes: bool,
     ) -> Result<Option<u64>> {
-        let sale = self.servers.store.sale(voucher).await?;
+        let sale = self.servers.store.shard(shard).await?;
         if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
-            return Err(StoreError::Ended(sale.sale_id()).into());
+            return Err(StoreError::Ended(sale.voucher_id).into());
         }
         let Servers { conn, keys, .. } = &mut *self.servers;
-        let (key, of) = (keys.sale(voucher), keys.partition_of(voucher));
+        let (key, of) = (keys.sale(shard), keys.partition_of(shard));
         let run = if has_nodes { conn.run_id(&key).await? } else { String::new() };
         let mut call = scripts::CUT.prepare_invoke();
-        call.key(&keys.sale_keys(voucher)).key(of.watermark());
+        call.key(&keys.sale_keys(shard)).key(of.watermark());
         call.arg(by).arg(sale.version).arg(CUT_WAIT.as_millis() as u64).arg(token).arg(run);
         let answer: Result<(String, i64), RedisError> = conn.invoke(&call).await;
         let (word, left) = match answer {
@@ -399,7 +370,7 @@ impl Vouchers<'_> {
                     conn.query(cmd("HGET").arg(&key).arg("cutter")).await;
                 // While another process removes pieces at this version, it cannot.
                 if cutter.is_ok_and(|cutter| cutter.is_none_or(|cutter| cutter == token)) {
-                    self.undo(&[(voucher, -(by as i64), Some(sale.version))]).await;
+                    self.undo(&[(shard, -(by as i64), Some(sale.version))]).await;
                 }
                 return Err(error.into());
             }
@@ -407,10 +378,10 @@ impl Vouchers<'_> {
         match word.as_str() {
             "cut" => Ok(Some(sale.version)),
             "short" => {
-                let why = reason!("error-short", sale = sale.sale_id(), by, left = left.max(0));
+                let why = reason!("error-short", sale = sale.voucher_id, by, left = left.max(0));
                 Err(EngineError::Failed(why))
             }
-            "not_loaded" => Err(EngineError::NotHeld(sale.sale_id())),
+            "not_loaded" => Err(EngineError::NotHeld(sale.voucher_id)),
             "changed" | "cutting" => Ok(None),
             "not_reconciled" => Err(EngineError::Reconciling(key)),
             _ => Err(RedisError::reply("cut.lua").into()),
@@ -418,17 +389,17 @@ impl Vouchers<'_> {
     }
 
     /// Updates the sale in Redis from SQL.
-    async fn resync(&mut self, voucher: VoucherId) -> Result<()> {
-        let sale = self.servers.store.sale(voucher).await?;
+    async fn resync(&mut self, shard: ShardId) -> Result<()> {
+        let sale = self.servers.store.shard(shard).await?;
         deliver(self.servers, &sale, "").await
     }
 
     /// Puts pieces back that this process has taken out of Redis and SQL has not: first SQL is fenced, so that a commit
     /// whose outcome is unknown has happened or never will. If that fails, a node does it once others no longer wait.
     async fn undo(&mut self, changes: &[StockChange]) {
-        for (voucher, _, seen) in changes.iter().filter(|(.., seen)| seen.is_some()) {
+        for (shard, _, seen) in changes.iter().filter(|(.., seen)| seen.is_some()) {
             let undoing = async {
-                let sale = self.servers.store.fence_sale(*voucher, *seen).await?;
+                let sale = self.servers.store.fence_sale(*shard, *seen).await?;
                 try_sync(self.servers, &sale, "").await
             };
             let why = match tokio::time::timeout(CUT_WITHIN, undoing).await {
@@ -436,25 +407,24 @@ impl Vouchers<'_> {
                 Ok(Err(error)) => in_english(|| error.to_string()),
                 Err(_) => "timeout".to_owned(),
             };
-            tracing::warn!(%voucher, why, "the pieces of a failed removal are not restored yet");
+            tracing::warn!(%shard, why, "the pieces of a failed removal are not restored yet");
         }
     }
 }
 
 /// Spreads pieces over the parts of a sale, as evenly as possible.
-fn spread(parts: &[Sale], by: i64) -> Vec<StockChange> {
+fn spread(parts: &[SaleShard], by: i64) -> Vec<StockChange> {
     let shares = parts.iter().zip(split(by.unsigned_abs(), parts.len() as u64));
-    let shares = shares.map(|(part, share)| (part.voucher_id, share as i64, None));
+    let shares = shares.map(|(part, share)| (part.id, share as i64, None));
     shares.filter(|(_, share, _)| *share > 0).collect()
 }
 
 /// Rejects a change of a sale over shards by the figures of the sale: those of one shard are no limits.
-fn check_limits(parts: &[Sale], by: i64) -> Result<()> {
+fn check_limits(parts: &[SaleShard], by: i64) -> Result<()> {
     let [_, _, ..] = parts else { return Ok(()) };
-    let sale = Sale { shard: None, ..whole(parts)? };
-    Ok(seckill_store::check_restock(&sale, by, None)?)
+    Ok(seckill_store::check_restock(&whole(parts)?, by, None, 1)?)
 }
 
-fn whole(parts: &[Sale]) -> Result<Sale> {
+fn whole(parts: &[SaleShard]) -> Result<Sale> {
     Ok(Sale::whole(parts).ok_or(StoreError::NoSale(VoucherId(0)))?)
 }

@@ -5,8 +5,11 @@ use futures::future::{join_all, try_join_all};
 use redis::cmd;
 use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
 use seckill_model::{
-    Label, Millis, NewSale, OrderId, Sale, Voucher, VoucherDetails, VoucherId, VoucherKind,
-    VoucherStatus, reason::reason, sale::Shard, user::Token,
+    Label, Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind,
+    VoucherStatus,
+    reason::reason,
+    sale::{ShardId, Spread},
+    user::Token,
 };
 use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -221,12 +224,15 @@ impl std::str::FromStr for ShopId {
 /// A voucher through the cache, with its live stock.
 async fn find(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     let keys = shared.keys.voucher_cache(id);
-    let (found, stock) =
-        tokio::join!(shared.cache.get(&keys, load(shared, id)), live_stock(shared, id));
+    let (found, stock) = tokio::join!(
+        shared.cache.get(&keys, load(shared, id)),
+        live_stock(shared, ShardId::only(id))
+    );
     let found = found?;
     let stock = match found.as_ref().and_then(|voucher| voucher.shards) {
         Some(count) => {
-            let of_shards = Shard { of: id, count }.all().map(|id| live_stock(shared, id));
+            let of_shards =
+                Spread { sale: id.into(), count }.all().map(|it| live_stock(shared, it));
             // Without one of them the sum is unknown, and the others sell on.
             join_all(of_shards).await.into_iter().map(|stock| stock.ok().flatten()).sum()
         }
@@ -235,8 +241,8 @@ async fn find(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     Ok(found.map(|voucher| VoucherView { stock, ..voucher }))
 }
 
-async fn live_stock(shared: &Shared, id: VoucherId) -> Refused<Option<i64>> {
-    let key = shared.keys.stock(id);
+async fn live_stock(shared: &Shared, shard: ShardId) -> Refused<Option<i64>> {
+    let key = shared.keys.stock(shard);
     Ok(shared.redis.query(&key, cmd("GET").arg(&key)).await?)
 }
 
@@ -245,13 +251,9 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
     let Voucher { voucher_id, kind, details } = voucher;
     let sale = match kind {
         VoucherKind::Ordinary => None,
-        VoucherKind::Sale => Sale::whole(&shared.store.parts(id).await?),
+        VoucherKind::Sale => Some(shared.store.sale(id).await?),
     };
-    let shard = sale.as_ref().and_then(|sale| sale.shard);
-    if shard.is_some_and(|shard| shard.of != id) {
-        // Users know the voucher of which it is a shard.
-        return Ok(None);
-    }
+    let spread = sale.as_ref().and_then(|sale| sale.spread);
     let time = |at: Option<Millis>| at.map(|at| at.to_string());
     Ok(Some(VoucherView {
         id: voucher_id,
@@ -266,7 +268,7 @@ async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
         begin_time: time(sale.as_ref().and_then(|sale| sale.begin)),
         end_time: time(sale.as_ref().and_then(|sale| sale.end)),
         limit: sale.as_ref().map(|sale| sale.limit),
-        shards: shard.map(|shard| shard.count),
+        shards: spread.map(|spread| spread.count),
         state: sale.map(|sale| sale.state.to_string()),
         stock: None,
     }))
@@ -354,8 +356,7 @@ async fn restock(
         }
         // It is in SQL, and nodes deliver it: a retry would add the pieces twice.
         Err(EngineError::NotLoaded { .. }) => {
-            let sale = Sale::whole(&shared.store.parts(voucher).await?);
-            let initial = sale.map_or(0, |sale| sale.initial);
+            let initial = shared.store.sale(voucher).await?.initial;
             Ok(Answer(Stock { initial, stock: None }))
         }
         Ok(_) => Err(Refusal::Defect),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use jiff::Zoned;
 use redis::cmd;
-use seckill_model::VoucherId;
+use seckill_model::{SaleId, ShardId};
 use seckill_redis::Layout;
 use seckill_store::plain::{PlainConnection, PlainPool};
 use tokio_util::sync::CancellationToken;
@@ -151,7 +151,7 @@ impl Shop {
         let sale = "INSERT INTO tb_seckill_voucher (voucher_id, stock) VALUES ($1, $2)";
         sql.execute(sale, &[VOUCHER, work.stock.into()]).await?;
         // `addSeckillVoucher` puts the stock into Redis, too.
-        let key = Layout::default().stock(VoucherId(VOUCHER as u64));
+        let key = Layout::default().stock(ShardId::only(SaleId(VOUCHER as u64)));
         self.redis.query(cmd("SET").arg(key).arg(work.stock)).await
     }
 

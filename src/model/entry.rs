@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    Millis, OrderId, Place, Reason, UserId, VoucherId,
+    Millis, OrderId, Place, Reason, ShardId, UserId, VoucherId,
     control_chars::shortened,
     reason::{quoted, reason},
 };
@@ -12,6 +12,8 @@ use crate::{
 pub const FIELD_USER: &str = "userId";
 /// The voucher.
 pub const FIELD_VOUCHER: &str = "voucherId";
+/// Number of the shard; omitted for a sale that is not spread.
+pub const FIELD_SHARD: &str = "shard";
 /// The buyer's place; omitted for the first one.
 pub const FIELD_PLACE: &str = "place";
 /// The order ID.
@@ -132,6 +134,8 @@ pub struct OrderEntry {
     pub user: UserId,
     /// The voucher bought.
     pub voucher: VoucherId,
+    /// Number of the shard that sold it; without the field it is 0, a sale that is not spread.
+    pub shard: u16,
     /// The buyer's place that the order takes; without the field it is the first one.
     pub place: u8,
 }
@@ -139,7 +143,12 @@ pub struct OrderEntry {
 impl OrderEntry {
     /// An order for the buyer's first place that is in no stream.
     pub fn new(order: OrderId, user: UserId, voucher: VoucherId) -> Self {
-        Self { entry: EntryId::MIN, order, user, voucher, place: 1 }
+        Self { entry: EntryId::MIN, order, user, voucher, shard: 0, place: 1 }
+    }
+
+    /// The shard that sold it.
+    pub fn sold_by(&self) -> ShardId {
+        ShardId { sale: self.voucher.into(), number: self.shard }
     }
 
     /// The place that the order takes.
@@ -152,12 +161,14 @@ impl OrderEntry {
         entry: EntryId,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<Self, Reason> {
-        let (mut order, mut user, mut voucher, mut place) = (None, None, None, None);
+        let (mut order, mut user, mut voucher) = (None, None, None);
+        let (mut shard, mut place) = (None, None);
         for (name, value) in fields {
             match name {
                 b"id" => order = Some(value),
                 b"userId" => user = Some(value),
                 b"voucherId" => voucher = Some(value),
+                b"shard" => shard = Some(value),
                 b"place" => place = Some(value),
                 _ => {}
             }
@@ -168,6 +179,11 @@ impl OrderEntry {
                 .ok_or_else(|| garbage(FIELD_ORDER, order.unwrap_or_default()))?,
             user: UserId(number(FIELD_USER, user)? as u64),
             voucher: VoucherId(number(FIELD_VOUCHER, voucher)? as u64),
+            shard: match shard {
+                None => 0,
+                Some(text) => u16::try_from(number(FIELD_SHARD, shard)?)
+                    .map_err(|_| garbage(FIELD_SHARD, text))?,
+            },
             place: match place {
                 None => 1,
                 Some(text) => u8::try_from(number(FIELD_PLACE, place)?)
@@ -221,6 +237,8 @@ mod tests {
     fn parses_the_fields_of_the_tutorial() {
         let entry = parse(&[("userId", "5"), ("voucherId", "7"), ("id", "99"), ("note", "x")]);
         assert_eq!(entry.map(|e| (e.user.0, e.voucher.0, e.order.get())), Ok((5, 7, 99)));
+        let entry = parse(&[("userId", "5"), ("voucherId", "7"), ("shard", "3"), ("id", "99")]);
+        assert_eq!(entry.map(|e| e.sold_by().to_string()), Ok("7.3".to_owned()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{fmt, slice};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Label, Reason, VoucherId, locale::in_english, reason};
+use crate::{Label, Reason, ShardId, VoucherId, locale::in_english, reason};
 
 /// Figures of one sale in Redis, read atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,20 +162,19 @@ pub enum Side {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
 #[display("{}", self.reason())]
 pub struct SaleFinding {
-    /// The ID of the sale; of a shard, that of the sale to which it belongs.
+    /// The sale.
     pub sale: Option<VoucherId>,
-    /// The shard of that sale, if it is spread over several.
+    /// Number of its shard, if it is spread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shard: Option<VoucherId>,
+    pub shard: Option<u16>,
     /// The inconsistency.
     pub what: Finding,
 }
 
 impl SaleFinding {
-    /// A finding of a sale, or of a shard of one.
-    pub fn of(voucher: VoucherId, shard_of: Option<VoucherId>, what: Finding) -> Self {
-        let (sale, shard) = (Some(shard_of.unwrap_or(voucher)), shard_of.map(|_| voucher));
-        Self { sale, shard, what }
+    /// A finding of a shard, or of a sale that is not spread.
+    pub fn of(shard: ShardId, what: Finding) -> Self {
+        Self { sale: Some(shard.voucher()), shard: shard.numbered(), what }
     }
 
     /// Its message.
@@ -195,9 +194,9 @@ impl SaleFinding {
 pub struct SaleAudit {
     /// The sale.
     pub voucher_id: VoucherId,
-    /// The sale of which this is a shard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shard_of: Option<VoucherId>,
+    /// Number of the shard, if this is the audit of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u16>,
     /// Title.
     pub title: String,
     /// Total stock, sold or not, by SQL.
@@ -228,18 +227,20 @@ pub struct SaleAudit {
     /// The servers no longer answer: the audit was made before, and its result is unknown now.
     #[serde(skip)]
     pub is_outdated: bool,
-    /// The shards over which it is spread, by ID: its figures are their sums, its findings are all of theirs.
-    #[serde(skip)]
+    /// The shards over which it is spread, by number: its figures are their sums, its findings are all of theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<Self>,
 }
 
 impl SaleAudit {
-    /// The audit of a sale: the sum of its shards, or its only part. `None` without parts.
+    /// The audit of a sale: the sum of its shards. `None` without any.
     pub fn whole(mut parts: Vec<Self>) -> Option<Self> {
-        parts.sort_unstable_by_key(|part| part.voucher_id);
+        parts.sort_unstable_by_key(|part| part.shard);
         let first = parts.first()?;
-        let Some(of) = first.shard_of else { return parts.pop() };
-        let mut whole = Self { voucher_id: of, shard_of: None, ..first.clone() };
+        if first.shard.is_none() {
+            return parts.pop();
+        }
+        let mut whole = Self { shard: None, ..first.clone() };
         for part in parts.iter().skip(1) {
             whole.initial += part.initial;
             whole.stock = whole.stock.zip(part.stock).map(|(one, other)| one + other);
@@ -261,6 +262,11 @@ impl SaleAudit {
         if self.shards.is_empty() { slice::from_ref(self) } else { &self.shards }
     }
 
+    /// The shard, or the sale that is not spread.
+    pub fn shard_id(&self) -> ShardId {
+        ShardId { sale: self.voucher_id.into(), number: self.shard.unwrap_or(0) }
+    }
+
     /// Each sale, followed by its shards.
     pub fn with_shards(sales: &[Self]) -> impl Iterator<Item = &Self> {
         sales.iter().flat_map(|sale| slice::from_ref(sale).iter().chain(&sale.shards))
@@ -269,7 +275,7 @@ impl SaleAudit {
     /// Findings, each with its sale and shard.
     pub fn found(&self) -> impl Iterator<Item = SaleFinding> {
         self.parts().iter().flat_map(|part| {
-            let of = |what: &Finding| SaleFinding::of(part.voucher_id, part.shard_of, what.clone());
+            let of = |what: &Finding| SaleFinding::of(part.shard_id(), what.clone());
             part.findings.iter().map(of)
         })
     }

@@ -65,7 +65,9 @@ pub use order_query::OrderQuery;
 pub use os_error::OsError;
 pub use outcome::Outcome;
 pub use reason::Reason;
-pub use sale::{NewSale, Phase, Place, Sale, SaleState, UserId, VoucherId};
+pub use sale::{
+    NewSale, Phase, Place, Sale, SaleId, SaleShard, SaleState, ShardId, Spread, UserId, VoucherId,
+};
 pub use settings::NumericSetting;
 pub use stored_message::Message;
 pub use urgency::Urgency;

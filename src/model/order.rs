@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, EnumString, FromRepr, IntoStaticStr};
 
-use crate::{Millis, OrderEntry, OrderId, Place, Reason, UserId, VoucherId, reason};
+use crate::{Millis, OrderEntry, OrderId, Place, Reason, ShardId, UserId, VoucherId, reason};
 
 /// Order status; the numbers are those of the tutorial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -66,11 +66,18 @@ pub struct SaleOrder {
     pub user_id: UserId,
     /// What was bought.
     pub voucher_id: VoucherId,
+    /// Number of the shard that sold it; 0 for a sale that is not spread.
+    pub shard: u16,
     /// The buyer's place.
     pub place: u8,
 }
 
 impl SaleOrder {
+    /// The shard that sold it.
+    pub fn sold_by(&self) -> ShardId {
+        ShardId { sale: self.voucher_id.into(), number: self.shard }
+    }
+
     /// The place with its buyer.
     pub fn place(&self) -> Place {
         Place { user: self.user_id, number: self.place }
@@ -79,8 +86,8 @@ impl SaleOrder {
 
 impl From<&OrderEntry> for SaleOrder {
     fn from(entry: &OrderEntry) -> Self {
-        let OrderEntry { order, user, voucher, place, .. } = *entry;
-        Self { id: order, user_id: user, voucher_id: voucher, place }
+        let OrderEntry { order, user, voucher, shard, place, .. } = *entry;
+        Self { id: order, user_id: user, voucher_id: voucher, shard, place }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Vouchers and their sales: title, stock and window.
 
-use std::{collections::HashMap, fmt, str::FromStr};
+use std::{fmt, ops::Deref, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -29,69 +29,138 @@ const MAX_TITLE_BYTES: usize = 1_000;
 #[derive(derive_more::Display)]
 pub struct VoucherId(pub u64);
 
+/// A sale: that of the voucher with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+#[derive(derive_more::Display)]
+pub struct SaleId(pub u64);
+
+impl From<VoucherId> for SaleId {
+    fn from(voucher: VoucherId) -> Self {
+        Self(voucher.0)
+    }
+}
+
+impl From<SaleId> for VoucherId {
+    fn from(sale: SaleId) -> Self {
+        Self(sale.0)
+    }
+}
+
 /// User ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 #[derive(derive_more::Display)]
 pub struct UserId(pub u64);
 
-quoted!(VoucherId, UserId);
+quoted!(VoucherId, SaleId, UserId);
 
-/// One of the shards over which a voucher's sale is spread. Each is a sale with its own stock, buyers and orders, in
-/// another partition; a user always meets the same one, so that limits per user stay exact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Shard {
-    /// The voucher that buyers ask for, which is not a sale itself.
-    pub of: VoucherId,
+/// A shard of a sale. Each has its own stock and buyers in Redis, and its own stock in SQL.
+///
+/// Printed as in the names of its keys: `7` for a sale that is not spread, `7.3` for the third shard of one that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId {
+    /// The sale.
+    pub sale: SaleId,
+    /// Number of the shard, from 1; 0 is a sale that is not spread.
+    pub number: u16,
+}
+
+serde_as_text!(ShardId);
+quoted!(ShardId);
+
+impl ShardId {
+    /// The only shard of a sale that is not spread.
+    pub fn only(sale: impl Into<SaleId>) -> Self {
+        Self { sale: sale.into(), number: 0 }
+    }
+
+    /// The voucher that is sold.
+    pub fn voucher(self) -> VoucherId {
+        self.sale.into()
+    }
+
+    /// Its number; `None` for a sale that is not spread.
+    pub fn numbered(self) -> Option<u16> {
+        (self.number > 0).then_some(self.number)
+    }
+}
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            0 => self.sale.fmt(f),
+            number => write!(f, "{}.{number}", self.sale),
+        }
+    }
+}
+
+impl FromStr for ShardId {
+    type Err = Reason;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (sale, number) = match text.split_once('.') {
+            Some((sale, number)) => (sale, number.parse().ok().filter(|number| *number > 0)),
+            None => (text, Some(0)),
+        };
+        match (sale.parse(), number) {
+            (Ok(sale), Some(number)) => Ok(Self { sale: SaleId(sale), number }),
+            _ => Err(reason!("faults-shard-id", text = shortened(text, 40))),
+        }
+    }
+}
+
+/// The shards over which a sale is spread. A user always meets the same one, so that limits per user stay exact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Spread {
+    /// The sale.
+    pub sale: SaleId,
     /// Number of shards, at least 2.
     pub count: u16,
 }
 
-impl Shard {
-    /// The shards, by ID.
-    pub fn all(self) -> impl Iterator<Item = VoucherId> + Clone {
-        (1..=u64::from(self.count)).map(move |number| VoucherId(self.of.0 + number))
+impl Spread {
+    /// The shards, by number.
+    pub fn all(self) -> impl Iterator<Item = ShardId> + Clone {
+        (1..=self.count).map(move |number| ShardId { sale: self.sale, number })
     }
 
     /// The shard of a user. Orders depend on it: it must never change.
-    pub fn of_user(self, user: UserId) -> VoucherId {
+    pub fn of_user(self, user: UserId) -> ShardId {
         // The finalizer of SplitMix64, as a plain remainder would follow any pattern in the IDs
         // (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
         let mut mixed = user.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        VoucherId(self.of.0 + 1 + mixed % u64::from(self.count))
+        // At most the number of shards, which fits 16 bits.
+        ShardId { sale: self.sale, number: 1 + (mixed % u64::from(self.count.max(1))) as u16 }
     }
 }
 
-/// Printed as the field of a sale in Redis: `7/3` for three shards of voucher 7.
-impl fmt::Display for Shard {
+/// Serialized as the number of shards.
+impl Serialize for Spread {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.count.serialize(to)
+    }
+}
+
+/// Printed as the field of each of its shards in Redis: `7/3` for three shards of the sale of voucher 7.
+impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.of, self.count)
+        write!(f, "{}/{}", self.sale, self.count)
     }
 }
 
-impl FromStr for Shard {
+impl FromStr for Spread {
     type Err = Reason;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (of, count) = text.split_once('/').unwrap_or_default();
-        match count.parse() {
-            Ok(count) if count > 1 => Ok(Self { of: of.parse()?, count }),
+        let (sale, count) = text.split_once('/').unwrap_or_default();
+        match (sale.parse(), count.parse()) {
+            (Ok(sale), Ok(count)) if count > 1 => Ok(Self { sale: SaleId(sale), count }),
             _ => Err(reason!("faults-shard", text = shortened(text, 40))),
         }
-    }
-}
-
-/// The sales to which shards belong, by shard.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SalesOfShards(pub HashMap<VoucherId, VoucherId>);
-
-impl SalesOfShards {
-    /// The ID of the sale; of a shard, that of the sale to which it belongs.
-    pub fn sale_of(&self, voucher: VoucherId) -> VoucherId {
-        self.0.get(&voucher).copied().unwrap_or(voucher)
     }
 }
 
@@ -320,19 +389,38 @@ pub struct Sale {
     pub delivered: u64,
     /// Creation time; distinguishes sales with the same ID.
     pub created: Millis,
-    /// Of which voucher it is a shard, if of one.
-    pub shard: Option<Shard>,
+    /// The shards over which it is spread, if it is.
+    #[serde(rename = "shards", skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+}
+
+/// A shard of a sale: what it sells, with the stock and the versions of the shard. A sale that is not spread has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaleShard {
+    /// The shard.
+    pub id: ShardId,
+    /// The sale, whose figures are those of this shard.
+    pub sale: Sale,
+}
+
+impl Deref for SaleShard {
+    type Target = Sale;
+
+    fn deref(&self) -> &Sale {
+        &self.sale
+    }
 }
 
 impl Sale {
-    /// The ID of the sale; of a shard, that of the sale to which it belongs.
-    pub fn sale_id(&self) -> VoucherId {
-        self.shard.map_or(self.voucher_id, |shard| shard.of)
+    /// The sale.
+    pub fn id(&self) -> SaleId {
+        self.voucher_id.into()
     }
 
-    /// The shards of the whole sale, by ID; without any, its own ID.
-    pub fn part_ids(&self) -> Vec<VoucherId> {
-        self.shard.map_or_else(|| vec![self.voucher_id], |shard| shard.all().collect())
+    /// Its shards, by number; without any, its only one.
+    pub fn shard_ids(&self) -> Vec<ShardId> {
+        let only = || vec![ShardId::only(self.voucher_id)];
+        self.spread.map_or_else(only, |spread| spread.all().collect())
     }
 
     /// Number of live orders in SQL, derived from the stock without counting rows.
@@ -340,17 +428,16 @@ impl Sale {
         self.initial.saturating_sub(self.stock)
     }
 
-    /// The sale of a voucher as buyers see it: the sum of its shards, or its only part. `None` without parts.
-    pub fn whole(parts: &[Self]) -> Option<Self> {
-        let (first, others) = parts.split_first()?;
-        let mut whole = first.clone();
-        for part in others {
-            whole.initial += part.initial;
-            whole.stock += part.stock;
-            whole.changed = whole.changed.max(part.changed);
-            whole.version += part.version;
-            whole.delivered += part.delivered;
-            whole.voucher_id = part.sale_id();
+    /// The sale of a voucher as buyers see it: the sum of its shards. `None` without any.
+    pub fn whole(shards: &[SaleShard]) -> Option<Self> {
+        let (first, others) = shards.split_first()?;
+        let mut whole = first.sale.clone();
+        for shard in others {
+            whole.initial += shard.initial;
+            whole.stock += shard.stock;
+            whole.changed = whole.changed.max(shard.changed);
+            whole.version += shard.version;
+            whole.delivered += shard.delivered;
         }
         Some(whole)
     }
@@ -432,9 +519,20 @@ mod tests {
     /// The shards of users that have ordered may not change: these values are fixed.
     #[test]
     fn a_user_keeps_the_same_shard() {
-        let shard = Shard { of: VoucherId(100), count: 8 };
-        let shards = [0, 1, 2, 3, u64::MAX].map(|user| shard.of_user(UserId(user)).0 - 100);
+        let spread = Spread { sale: SaleId(100), count: 8 };
+        let shards = [0, 1, 2, 3, u64::MAX].map(|user| spread.of_user(UserId(user)).number);
         assert_eq!(shards, [8, 2, 7, 6, 1]);
+    }
+
+    #[test]
+    fn shards_round_trip() {
+        for (text, number) in [("7", 0), ("7.3", 3), ("18446744073709551615.64", 64)] {
+            let shard: ShardId = text.parse().unwrap();
+            assert_eq!((shard.number, shard.to_string().as_str()), (number, text));
+        }
+        for bad in ["", ".", "7.0", "7.x", "7.2.3", "-7", "7/3"] {
+            assert!(bad.parse::<ShardId>().is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -476,7 +574,7 @@ mod tests {
             version: 1,
             delivered: 1,
             created: NOW,
-            shard: None,
+            spread: None,
         };
         assert_eq!(sale.phase(NOW, Some(5)), Phase::Planned);
         assert_eq!(sale.phase(NOW.plus(1), Some(5)), Phase::Running);

@@ -186,7 +186,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
     };
     let (order, fault) = match OrderEntry::parse(letter, body.iter().copied()) {
-        Ok(order) => (Some(order), None),
+        Ok(order) => (Some(of.named(order)), None),
         Err(fault) => (None, Some(Message::of(&OrderError::Fields(fault)))),
     };
     let at = text("at").and_then(|at| at.parse().ok()).map(Millis);
@@ -196,6 +196,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         shown(&text("reason").unwrap_or_default(), MAX_REASON),
         &text("why").unwrap_or_default(),
     );
+    let reason = with_voucher_sold(of, reason);
     let consumer = shown(&text("consumer").unwrap_or_default(), 100);
     let deliveries = text("deliveries").and_then(|it| it.parse().ok()).unwrap_or(0);
     let mut history = read_history(&of_body(HISTORY));
@@ -220,6 +221,18 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         fields_more: others.count().saturating_sub(payload.len()),
         payload,
     })
+}
+
+/// Names the voucher that was sold where an earlier version named one of its shards.
+fn with_voucher_sold(of: &Partition, reason: Message) -> Message {
+    let Some(mut why) = reason.data::<OrderError>() else { return reason };
+    match why.voucher_mut() {
+        Some(voucher) if of.sold(*voucher) != *voucher => {
+            *voucher = of.sold(*voucher);
+            Message::of(&why)
+        }
+        _ => reason,
+    }
 }
 
 fn bounded(raw: &[u8], most: usize) -> String {

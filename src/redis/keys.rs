@@ -1,10 +1,10 @@
 //! The names of all Redis keys. No other module formats one.
 
-use std::fmt::Display;
+use std::{collections::HashMap, fmt::Display, sync::Arc};
 
 use jiff::civil::Date;
 
-use seckill_model::{EntryId, OrderId, VoucherId, sale::MAX_SHARDS};
+use seckill_model::{EntryId, OrderEntry, OrderId, ShardId, VoucherId, sale::MAX_SHARDS};
 
 use super::{RedisError, Result};
 
@@ -26,15 +26,19 @@ const TAG_ENDS: [u16; MAX_PARTITIONS as usize] = [
 
 /// Names of keys and of the group. A value, because deployments may use different names.
 ///
-/// A voucher belongs to one partition, and all keys that a script touches share its hash tag, so the same scripts run
-/// on Redis Cluster.
+/// A shard belongs to one partition, and all keys that a script touches share its hash tag, so the same scripts run on
+/// Redis Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     prefix: String,
     group: String,
     partitions: u16,
     cluster: bool,
+    former: FormerIds,
 }
+
+/// The shards that an earlier version sold as vouchers of their own, by those IDs: entries of the streams have them.
+type FormerIds = Arc<HashMap<VoucherId, ShardId>>;
 
 impl Default for Layout {
     /// One partition, `p0`, on one server.
@@ -48,7 +52,29 @@ impl Layout {
     /// well.
     pub fn new(partitions: u16, cluster: bool) -> Self {
         let (prefix, group) = ("seckill".to_owned(), "g1".to_owned());
-        Self { prefix, group, partitions: partitions.clamp(1, MAX_PARTITIONS), cluster }
+        let partitions = partitions.clamp(1, MAX_PARTITIONS);
+        Self { prefix, group, partitions, cluster, former: FormerIds::default() }
+    }
+
+    /// Returns the same names for a deployment whose shards had these voucher IDs in an earlier version.
+    #[must_use]
+    pub fn formerly(self, ids: impl IntoIterator<Item = (VoucherId, ShardId)>) -> Self {
+        Self { former: Arc::new(ids.into_iter().collect()), ..self }
+    }
+
+    /// The shards of a partition that an earlier version sold as vouchers of their own, by those IDs.
+    pub fn former_of(&self, of: &Partition) -> Vec<(VoucherId, ShardId)> {
+        let mut found: Vec<_> = self.former.iter().map(|(id, shard)| (*id, *shard)).collect();
+        found.retain(|(_, shard)| self.number_of(*shard) == of.number);
+        found.sort_unstable();
+        found
+    }
+
+    /// The keys of a shard that had this voucher ID: sale, stock, buyers and tally.
+    pub fn former_keys(&self, shard: ShardId, former: VoucherId) -> [String; 4] {
+        let of = self.tag(self.number_of(shard));
+        ["sale", "stock", "buyers", "tally"]
+            .map(|what| format!("{}:{of}:{what}:{former}", self.prefix))
     }
 
     /// Returns the same names under another prefix.
@@ -76,6 +102,7 @@ impl Layout {
             number,
             of: self.partitions,
             tag: (self.cluster || self.partitions > 1).then(|| self.tag(number)),
+            former: Arc::clone(&self.former),
         }
     }
 
@@ -92,9 +119,9 @@ impl Layout {
         self.partition(0)
     }
 
-    /// The partition of a voucher.
-    pub fn partition_of(&self, voucher: VoucherId) -> Partition {
-        self.partition(self.number_of(voucher))
+    /// The partition of a shard.
+    pub fn partition_of(&self, shard: ShardId) -> Partition {
+        self.partition(self.number_of(shard))
     }
 
     /// The partition that issued an order ID, unless the number of partitions has changed since.
@@ -103,35 +130,36 @@ impl Layout {
         self.partition((order.sequence() % u32::from(self.partitions)) as u16)
     }
 
-    fn number_of(&self, voucher: VoucherId) -> u16 {
+    /// Shards of a sale follow one another.
+    fn number_of(&self, shard: ShardId) -> u16 {
         // Less than the number of partitions, which fits 16 bits.
-        (voucher.0 % u64::from(self.partitions)) as u16
+        (shard.sale.0.wrapping_add(shard.number.into()) % u64::from(self.partitions)) as u16
     }
 
-    /// Hash: title, begin, end, state, initial, limit, version, created, seq, and the run ID of the server on which it
+    /// Hash of a shard: title, begin, end, state, initial, limit, version, created, seq, and the run ID of the server on which it
     /// was reconciled.
-    pub fn sale(&self, voucher: VoucherId) -> String {
-        self.of_voucher("sale", voucher)
+    pub fn sale(&self, shard: ShardId) -> String {
+        self.of_shard("sale", shard)
     }
 
     /// String: pieces left.
-    pub fn stock(&self, voucher: VoucherId) -> String {
-        self.of_voucher("stock", voucher)
+    pub fn stock(&self, shard: ShardId) -> String {
+        self.of_shard("stock", shard)
     }
 
     /// Hash: place of a buyer -> order ID; `seq` as in the sale.
-    pub fn buyers(&self, voucher: VoucherId) -> String {
-        self.of_voucher("buyers", voucher)
+    pub fn buyers(&self, shard: ShardId) -> String {
+        self.of_shard("buyers", shard)
     }
 
-    /// The keys of a sale that must be consistent with one another: sale, stock, buyers.
-    pub fn sale_keys(&self, voucher: VoucherId) -> [String; 3] {
-        [self.sale(voucher), self.stock(voucher), self.buyers(voucher)]
+    /// The keys of a shard that must be consistent with one another: sale, stock, buyers.
+    pub fn sale_keys(&self, shard: ShardId) -> [String; 3] {
+        [self.sale(shard), self.stock(shard), self.buyers(shard)]
     }
 
     /// Hash: counters of admission results.
-    pub fn tally(&self, voucher: VoucherId) -> String {
-        self.of_voucher("tally", voucher)
+    pub fn tally(&self, shard: ShardId) -> String {
+        self.of_shard("tally", shard)
     }
 
     /// String: JSON of a user, while their session lasts.
@@ -142,8 +170,8 @@ impl Layout {
     /// The cache entry of a voucher.
     pub fn voucher_cache(&self, voucher: VoucherId) -> CacheKeys {
         CacheKeys {
-            entry: self.of_voucher("cache", voucher),
-            loading: self.of_voucher("loading", voucher),
+            entry: self.of_shard("cache", ShardId::only(voucher)),
+            loading: self.of_shard("loading", ShardId::only(voucher)),
         }
     }
 
@@ -213,8 +241,8 @@ impl Layout {
         if self.cluster { format!("{{locks}}:{name}") } else { name }
     }
 
-    fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
-        format!("{}:{}:{what}:{voucher}", self.prefix, self.tag(self.number_of(voucher)))
+    fn of_shard(&self, what: &str, shard: ShardId) -> String {
+        format!("{}:{}:{what}:{shard}", self.prefix, self.tag(self.number_of(shard)))
     }
 }
 
@@ -246,9 +274,25 @@ pub struct Partition {
     of: u16,
     /// The hash tag of its counter, which has none with a single partition on one server.
     tag: Option<String>,
+    former: FormerIds,
 }
 
 impl Partition {
+    /// The voucher that was sold and the shard that sold it, where an earlier version named the shard by an ID of its own.
+    pub(super) fn named(&self, order: OrderEntry) -> OrderEntry {
+        match self.former.get(&order.voucher) {
+            Some(sold) if order.shard == 0 => {
+                OrderEntry { voucher: sold.voucher(), shard: sold.number, ..order }
+            }
+            _ => order,
+        }
+    }
+
+    /// The voucher that was sold, where an earlier version named one of its shards.
+    pub(super) fn sold(&self, voucher: VoucherId) -> VoucherId {
+        self.former.get(&voucher).map_or(voucher, |shard| shard.voucher())
+    }
+
     /// Number of the partition, from 0.
     pub fn number(&self) -> u16 {
         self.number
@@ -417,6 +461,8 @@ const REPLAY: &str = "replay";
 mod tests {
     use std::collections::HashSet;
 
+    use seckill_model::SaleId;
+
     use super::{
         super::routing::{SLOTS, slot_of},
         *,
@@ -425,8 +471,12 @@ mod tests {
     #[test]
     fn key_names_match_the_design() {
         let keys = Layout::default();
-        assert_eq!(keys.sale(VoucherId(7)), "seckill:{p0}:sale:7");
-        assert_eq!(keys.buyers(VoucherId(7)), "seckill:{p0}:buyers:7");
+        assert_eq!(keys.sale(ShardId::only(VoucherId(7))), "seckill:{p0}:sale:7");
+        assert_eq!(keys.buyers(ShardId::only(VoucherId(7))), "seckill:{p0}:buyers:7");
+        let third = ShardId { sale: SaleId(7), number: 3 };
+        assert_eq!(keys.sale(third), "seckill:{p0}:sale:7.3");
+        let former = keys.former_keys(third, VoucherId(10));
+        assert_eq!(former.first().map(String::as_str), Some("seckill:{p0}:sale:10"));
         assert_eq!(keys.home().orders(), "seckill:{p0}:orders");
         assert_eq!(keys.home().sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09");
         assert_eq!(keys.lock("a"), "lock:a");
@@ -438,7 +488,7 @@ mod tests {
 
     #[test]
     fn each_key_of_a_partition_has_a_type() {
-        let (keys, voucher) = (Layout::default(), VoucherId(7));
+        let (keys, shard) = (Layout::default(), ShardId::only(VoucherId(7)));
         let of = keys.home();
         for (key, kind) in [
             (of.orders(), Some("stream")),
@@ -447,10 +497,10 @@ mod tests {
             (of.instances(), Some("hash")),
             (of.reconciled(), Some("hash")),
             (of.gone(), Some("set")),
-            (keys.sale(voucher), Some("hash")),
-            (keys.stock(voucher), Some("string")),
-            (keys.buyers(voucher), Some("hash")),
-            (keys.tally(voucher), Some("hash")),
+            (keys.sale(shard), Some("hash")),
+            (keys.stock(shard), Some("string")),
+            (keys.buyers(shard), Some("hash")),
+            (keys.tally(shard), Some("hash")),
             (keys.lock("a"), None),
         ] {
             assert_eq!(type_of(&key), kind, "{key}");
@@ -463,9 +513,11 @@ mod tests {
             [(false, "{p5}", "lock:a"), (true, "{p5-923}", "{locks}:lock:a")]
         {
             let keys = Layout::new(8, cluster);
-            let of = keys.partition_of(VoucherId(13));
+            let shard = ShardId { sale: SaleId(10), number: 3 };
+            let of = keys.partition_of(shard);
+            assert_eq!(of, keys.partition_of(ShardId::only(VoucherId(13))));
             assert_eq!((of.number(), of.orders()), (5, format!("seckill:{tag}:orders")));
-            assert_eq!(keys.stock(VoucherId(13)), format!("seckill:{tag}:stock:13"));
+            assert_eq!(keys.stock(shard), format!("seckill:{tag}:stock:10.3"));
             assert_eq!(
                 of.sequence(Date::constant(2026, 1, 9)),
                 format!("icr:order:2026:01:09:{tag}")

@@ -46,6 +46,8 @@ scripts! {
     CUT: with_integrity("cut.lua");
     /// Records that every node has restored its promises.
     RESTORED: plain("restored.lua");
+    /// Renames keys of shards from an earlier version.
+    RENAME_SHARDS: plain("rename_shards.lua");
     /// Restores lost buyers.
     RESTORE: with_integrity("restore.lua");
     /// Claims entries that other consumers left idle.

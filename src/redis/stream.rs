@@ -407,7 +407,8 @@ fn entry_of(of: &Partition, (id, fields): RawEntry) -> Result<Delivered> {
     let entry = of.entry_id(&id)?;
     let body = fields.map_or(Body::Gone, |fields| {
         let fields = fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
-        OrderEntry::parse(entry, fields).map_or_else(Body::Malformed, Body::Good)
+        OrderEntry::parse(entry, fields)
+            .map_or_else(Body::Malformed, |order| Body::Good(of.named(order)))
     });
     Ok(Delivered { entry, body })
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use redis::cmd;
-use seckill_model::{EntryId, ForeignKey, Millis, VoucherId, ledger::SaleKey};
+use seckill_model::{EntryId, ForeignKey, Millis, ShardId, ledger::SaleKey};
 
 use super::{
     Connection, Layout, RedisError, Result,
@@ -202,12 +202,11 @@ pub async fn takes_writes(conn: &mut Connection, keys: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Voucher IDs of all sales with a key in this partition, including those unknown to SQL. Scans all keys of the
-/// server.
-pub async fn sales_held(conn: &mut Connection, of: &Partition) -> Result<Vec<VoucherId>> {
+/// All shards with a key in this partition, including those of sales unknown to SQL. Scans all keys of the server.
+pub async fn shards_held(conn: &mut Connection, of: &Partition) -> Result<Vec<ShardId>> {
     let found = conn.keys_like(&of.orders(), &of.sales()).await?;
-    let voucher = |key: &String| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?));
-    let mut held: Vec<_> = found.iter().filter_map(voucher).collect();
+    let shard = |key: &String| key.rsplit(':').next()?.parse().ok();
+    let mut held: Vec<_> = found.iter().filter_map(shard).collect();
     held.sort_unstable();
     held.dedup();
     Ok(held)
@@ -218,12 +217,12 @@ pub async fn sales_held(conn: &mut Connection, of: &Partition) -> Result<Vec<Vou
 pub async fn read_stats(
     conn: &mut Connection,
     keys: &Layout,
-    sales: &[VoucherId],
+    sales: &[ShardId],
 ) -> Result<RedisStats> {
     let mut whole: Option<RedisStats> = None;
-    let mut facts: HashMap<VoucherId, Option<SaleStats>> = HashMap::new();
+    let mut facts: HashMap<ShardId, Option<SaleStats>> = HashMap::new();
     for of in conn.reachable(keys) {
-        let here: Vec<VoucherId> =
+        let here: Vec<ShardId> =
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
         let mut part = read_partition(conn, keys, &of, &here).await?;
         facts.extend(here.into_iter().zip(part.sales.drain(..)));
@@ -261,7 +260,7 @@ pub async fn read_partition(
     conn: &mut Connection,
     keys: &Layout,
     of: &Partition,
-    sales: &[VoucherId],
+    sales: &[ShardId],
 ) -> Result<RedisStats> {
     let mut call = scripts::STREAM_STATS.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());

@@ -19,12 +19,19 @@ pub(super) struct OrderRow {
     pub(super) id: i64,
     pub(super) user_id: i64,
     pub(super) voucher_id: i64,
-    pub(super) place: i64,
+    /// The shard that sold it; 0 if the sale is not spread.
+    pub(super) shard: i64,
+    pub(super) buyer_place: i64,
 }
 
 /// The columns of [`OrderRow`] with their types, in the order of its JSON.
-pub(super) const COLUMNS: [(&str, &str); 4] =
-    [("id", "BIGINT"), ("user_id", "BIGINT"), ("voucher_id", "BIGINT"), ("place", "BIGINT")];
+pub(super) const COLUMNS: [(&str, &str); 5] = [
+    ("id", "BIGINT"),
+    ("user_id", "BIGINT"),
+    ("voucher_id", "BIGINT"),
+    ("shard", "BIGINT"),
+    ("buyer_place", "BIGINT"),
+];
 
 /// Formats each column by its position, name and type, separated by commas.
 pub(super) fn columns(format: impl Fn(usize, &str, &str) -> String) -> String {
@@ -40,7 +47,8 @@ pub(super) fn names() -> String {
 /// A JSON array, which is shorter than an object.
 impl Serialize for OrderRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.id, self.user_id, self.voucher_id, self.place).serialize(serializer)
+        let Self { id, user_id, voucher_id, shard, buyer_place } = self;
+        (id, user_id, voucher_id, shard, buyer_place).serialize(serializer)
     }
 }
 
@@ -60,20 +68,29 @@ impl TryFrom<&SaleOrder> for OrderRow {
             id: order.id.as_i64(),
             user_id: number(order.user_id.0)?,
             voucher_id: voucher_key(order.voucher_id)?,
-            place: i64::from(order.place),
+            shard: order.shard.into(),
+            buyer_place: order.place.into(),
         })
     }
 }
 
 impl OrderRow {
+    /// The shard whose stock it takes.
+    pub(super) fn sold_by(&self) -> ShardKey {
+        (self.voucher_id, self.shard)
+    }
+
     /// What only one live order may hold.
     fn slot(&self) -> Slot {
-        (self.user_id, self.voucher_id, self.place)
+        (self.user_id, self.voucher_id, self.buyer_place)
     }
 }
 
 /// User, voucher and place.
 type Slot = (i64, i64, i64);
+
+/// Voucher and shard.
+pub(super) type ShardKey = (i64, i64);
 
 /// The rows of a batch, checked to be in range.
 pub(super) fn rows(entries: &[OrderEntry]) -> Result<Vec<OrderRow>> {
@@ -85,37 +102,37 @@ pub(super) fn ids(rows: &[OrderRow]) -> Vec<i64> {
     rows.iter().map(|row| row.id).collect()
 }
 
-/// How many pieces the rows take, by voucher: sales are always locked in this order.
-pub(super) fn pieces(rows: &[OrderRow]) -> BTreeMap<i64, i64> {
+/// How many pieces the rows take, by shard.
+pub(super) fn pieces(rows: &[OrderRow]) -> BTreeMap<ShardKey, i64> {
     let mut pieces = BTreeMap::new();
     for row in rows {
-        *pieces.entry(row.voucher_id).or_default() += 1;
+        *pieces.entry(row.sold_by()).or_default() += 1;
     }
     pieces
 }
 
-/// The vouchers of a batch, by ID.
-pub(super) fn vouchers(rows: &[OrderRow]) -> BTreeSet<i64> {
-    rows.iter().map(|row| row.voucher_id).collect()
+/// The shards of a batch.
+pub(super) fn shards(rows: &[OrderRow]) -> BTreeSet<ShardKey> {
+    rows.iter().map(OrderRow::sold_by).collect()
 }
 
 /// Rows that conflict with orders of a batch.
 #[derive(Debug)]
 pub(super) struct ExistingRows {
-    sales: BTreeSet<i64>,
+    shards: BTreeSet<ShardKey>,
     orders: HashMap<i64, Slot>,
     live: HashMap<Slot, i64>,
 }
 
 impl ExistingRows {
-    /// From the existing sales, the rows with the batch's IDs, and the live rows at its places.
+    /// From the existing shards, the rows with the batch's IDs, and the live rows at its places.
     pub(super) fn new(
-        sales: BTreeSet<i64>,
+        shards: BTreeSet<ShardKey>,
         orders: impl IntoIterator<Item = OrderRow>,
         live: impl IntoIterator<Item = OrderRow>,
     ) -> Self {
         Self {
-            sales,
+            shards,
             orders: orders.into_iter().map(|row| (row.id, row.slot())).collect(),
             live: live.into_iter().map(|row| (row.slot(), row.id)).collect(),
         }
@@ -151,7 +168,7 @@ impl ExistingRows {
     }
 
     fn answer(&self, row: &OrderRow) -> Written {
-        if !self.sales.contains(&row.voucher_id) {
+        if !self.shards.contains(&row.sold_by()) {
             return Written::NoSale;
         }
         match (self.orders.get(&row.id), self.live.get(&row.slot())) {
@@ -184,7 +201,7 @@ pub(super) fn unwritten(row: &OrderRow) -> StoreError {
 /// The results of cancelling orders, and the rows to insert. `existing` are the rows with their IDs.
 pub(super) fn cancellations(
     rows: &[OrderRow],
-    sales: &BTreeSet<i64>,
+    shards: &BTreeSet<ShardKey>,
     existing: Vec<(OrderRow, OrderStatus)>,
 ) -> (Vec<OrderRow>, Vec<Cancelled>) {
     let existing = existing.into_iter();
@@ -197,7 +214,7 @@ pub(super) fn cancellations(
             Some((slot, _)) if *slot != row.slot() => Cancelled::IdTaken,
             Some((_, true)) => Cancelled::Live,
             Some((_, false)) => Cancelled::Before,
-            None if !sales.contains(&row.voucher_id) => Cancelled::NoSale,
+            None if !shards.contains(&row.sold_by()) => Cancelled::NoSale,
             None => {
                 // A duplicate order is cancelled once.
                 existing.insert(row.id, (row.slot(), false));

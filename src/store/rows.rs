@@ -2,11 +2,10 @@
 
 use seckill_model::{
     Cause, JobOutcome, JobRun, JobSwitch, Message, Millis, Order, OrderId, OrderStatus, Sale,
-    SaleOrder, SaleState, User, UserId, Voucher, VoucherDetails, VoucherId, VoucherKind,
-    VoucherStatus,
+    SaleId, SaleOrder, SaleShard, SaleState, ShardId, Spread, User, UserId, Voucher,
+    VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
     ledger::SqlLedger,
     reason,
-    sale::Shard,
     user::{Role, Token},
 };
 
@@ -115,9 +114,9 @@ macro_rules! records {
 }
 
 records! {
-    OrderRow { id, user_id, voucher_id, place }
+    OrderRow { id, user_id, voucher_id, shard, buyer_place }
     Order { id, user_id, voucher_id, place, status, create_time, pay_time, close_time }
-    SaleOrder { id, user_id, voucher_id, place }
+    SaleOrder { id, user_id, voucher_id, shard, place }
     VoucherDetails { title, shop_id, sub_title, rules, pay_value, actual_value, status }
     SqlLedger { initial, stock, live, closed, doubled, returning }
     JobRun { id, job, due, cause, node, started, took_ms, outcome, detail, rows }
@@ -140,14 +139,14 @@ impl FromRow for Voucher {
     }
 }
 
-impl FromRow for Sale {
+impl FromRow for SaleShard {
     fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
         let archived: Option<Millis> = row.get("archive_time")?;
         let state = row.get("state")?;
-        let (of, count): (Option<VoucherId>, Option<u16>) =
-            (row.get("shard_of")?, row.get("shards")?);
-        Ok(Self {
-            voucher_id: row.get("voucher_id")?,
+        let (voucher_id, number): (VoucherId, u16) = (row.get("voucher_id")?, row.get("shard")?);
+        let (count, id): (Option<u16>, SaleId) = (row.get("shards")?, voucher_id.into());
+        let sale = Sale {
+            voucher_id,
             title: row.get("title")?,
             initial: row.get("initial_stock")?,
             stock: row.get("stock")?,
@@ -159,7 +158,8 @@ impl FromRow for Sale {
             version: row.get("version")?,
             delivered: row.get("delivered_version")?,
             created: row.get("create_time")?,
-            shard: of.zip(count).map(|(of, count)| Shard { of, count }),
-        })
+            spread: count.map(|count| Spread { sale: id, count }),
+        };
+        Ok(Self { id: ShardId { sale: id, number }, sale })
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn next_state(
     state: SaleState,
     begin: Option<Millis>,
 ) -> Result<Option<NextState>> {
-    let voucher = sale.sale_id();
+    let voucher = sale.voucher_id;
     match (sale.state, state) {
         (SaleState::Ended, SaleState::Ended) | (SaleState::Archived, SaleState::Archived) => {
             return Ok(None);
@@ -45,12 +45,13 @@ pub(super) fn next_state(
     Ok(Some((stored, begin, archived)))
 }
 
-/// Rejects a restock or cut that is out of range or based on an older version of the sale.
+/// Rejects a restock or cut that is out of range, based on an older version of the sale, or leaves fewer than `least`
+/// pieces.
 ///
 /// # Errors
 /// [`StoreError::Rule`] with the limit, [`StoreError::Ended`], or [`StoreError::Changed`].
-pub fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<()> {
-    let voucher = sale.sale_id();
+pub fn check_restock(sale: &Sale, by: i64, seen: Option<u64>, least: u64) -> Result<()> {
+    let voucher = sale.voucher_id;
     if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
         return Err(StoreError::Ended(voucher));
     }
@@ -63,8 +64,7 @@ pub fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<()> {
         1.. if more <= room => return Ok(()),
         1.. if room == 0 => reason!("store-rule-full", voucher, initial),
         0.. => reason!("store-pieces-cannot-be-added", voucher, by = more, initial, room),
-        // A sale has a piece at least; all those of a shard may move to others.
-        _ if more <= stock && (more < initial || sale.shard.is_some()) => return Ok(()),
+        _ if more <= stock && more + least <= initial => return Ok(()),
         _ => reason!("store-rule-sold", voucher, by = more, stock, initial),
     }))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seckill_engine::{admission::AdmissionError, payment, recovery::repair};
-use seckill_model::{Fence, Millis, OrderId, UserId, VoucherId};
+use seckill_model::{Fence, Millis, OrderId, ShardId, UserId, VoucherId};
 use seckill_redis::{Redis, scripts};
 use tokio_util::sync::CancellationToken;
 
@@ -64,7 +64,7 @@ async fn an_order_that_was_returned_before_its_reply_came_is_not_admitted_again(
                 let scope = seckill_engine::commands::Scope::All(seckill_model::Filter::default());
                 let _ = world.try_replay(scope).await;
                 close_all(&world).await;
-                world.store.ledger(voucher).await.unwrap().closed == 2
+                world.store.ledger(ShardId::only(voucher)).await.unwrap().closed == 2
             })
             .await;
         world.until("its piece is returned", async || world.buyers(voucher).is_empty()).await;
@@ -74,7 +74,7 @@ async fn an_order_that_was_returned_before_its_reply_came_is_not_admitted_again(
     let ids = entries(&world);
     assert_eq!(ids.len(), 2, "{ids:?}");
     assert!(world.buyers(voucher).is_empty());
-    assert_eq!(world.server.query::<u64>(&["GET", &world.keys.stock(voucher)]), 10);
+    assert_eq!(world.server.query::<u64>(&["GET", &world.keys.stock(ShardId::only(voucher))]), 10);
     world.settled_and_balanced().await;
     // The buyer may buy again, with an order of its own.
     let again = ask(2).await.unwrap().order().unwrap();
@@ -91,13 +91,16 @@ async fn propose(
     id: OrderId,
     until: Millis,
 ) -> String {
-    let (of, keys) = (world.keys.partition_of(voucher), &world.keys);
+    let (of, keys) = (world.keys.partition_of(ShardId::only(voucher)), &world.keys);
     let mut conn = world.redis.connection();
     let run = conn.run_id(&of.orders()).await.unwrap();
     let version = world.store.sale(voucher).await.unwrap().version;
     let mut call = scripts::ADMIT.prepare_invoke();
-    call.key(&keys.sale_keys(voucher));
-    call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
+    call.key(&keys.sale_keys(ShardId::only(voucher)));
+    call.key(of.orders())
+        .key(keys.tally(ShardId::only(voucher)))
+        .key(of.reconciled())
+        .key(of.watermark());
     call.key(of.returned());
     call.arg(of.group()).arg(voucher.0).arg(NODE).arg(run).arg(version).arg(0).arg(until.0);
     call.arg(user).arg(id.get());
@@ -147,7 +150,7 @@ async fn returns_are_remembered_after_redis_lost_them() {
     world.settled().await;
     assert_eq!(close_all(&world).await.given_back, 1);
     world.server.query::<()>(&["FLUSHALL"]);
-    let loaded = world.keys.sale(voucher);
+    let loaded = world.keys.sale(ShardId::only(voucher));
     world
         .until("the sale is back", async || {
             world.server.query::<bool>(&["HEXISTS", &world.keys.home().reconciled(), NODE])

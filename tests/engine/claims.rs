@@ -8,7 +8,7 @@ use seckill_engine::{
         group::{ClaimPlan, ClaimReport, ClaimScope, RemoveReport, claim, remove},
     },
 };
-use seckill_model::{EntryId, Reason, filter::Filter, reason::reason};
+use seckill_model::{EntryId, Reason, ShardId, filter::Filter, reason::reason};
 use seckill_redis::stream;
 
 const DEAD_MS: u64 = 5_000;
@@ -172,7 +172,7 @@ async fn a_consumer_is_removed_only_without_pending_entries() {
     let voucher = world.create(sale(40)).await;
     assert_eq!(world.stick(voucher, 40, 30).await, 30);
     assert_eq!(world.pending().await, 30);
-    let of = world.keys.partition_of(voucher).number();
+    let of = world.keys.partition_of(ShardId::only(voucher)).number();
     let name = world.keys.partition(of).consumer("node-b");
     let remove = async |name: &str, partition| {
         let shown = remove::preview(&mut world.servers(), name, partition, DEAD_MS).await?;

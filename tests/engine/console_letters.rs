@@ -12,7 +12,7 @@ use seckill_engine::{
     telemetry::Snapshot,
 };
 use seckill_model::{
-    EntryId, LetterVerdict, Millis, NewSale, VoucherId, filter::Filter, ledger::Balance,
+    EntryId, LetterVerdict, Millis, NewSale, ShardId, VoucherId, filter::Filter, ledger::Balance,
 };
 use seckill_store::ActivityFilter;
 
@@ -222,7 +222,7 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
 
     // Each sale is read in turn.
     for voucher in &planned {
-        let tally = world.keys.tally(*voucher);
+        let tally = world.keys.tally(ShardId::only(*voucher));
         let _: u64 = world.server.query(&["HINCRBY", &tally, "rejected", "1"]);
     }
     let all = PLANNED as u64;

@@ -22,7 +22,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, ForeignKey, Message, Millis, NO_NUMBER, OrderEntry, OrderFilter, OrderId, OrderStatus,
-    UserId, Verdict, ledger::Finding,
+    ShardId, UserId, Verdict, ledger::Finding,
 };
 use seckill_redis::{
     Connection, Layout, Redis, RedisError, stream,
@@ -223,7 +223,7 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
     let order = orders[0].id;
     // A separate stream without consumers.
     let keys = world.keys.clone().prefixed("dense");
-    let of = keys.partition_of(voucher);
+    let of = keys.partition_of(ShardId::only(voucher));
     let issued = decode(order).issued.0;
     let fill = "for i = 1, 25000 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. i, 'id', i) end";
     let mut conn = world.redis.connection();
@@ -253,7 +253,7 @@ async fn the_entry_of_an_order_with_another_clock_is_found() {
     // A separate stream without consumers.
     let keys = world.keys.clone().prefixed("ahead");
     let mut add = redis::cmd("XADD");
-    add.arg(keys.partition_of(voucher).orders()).arg(format!("{}-1", now.0 - 300));
+    add.arg(keys.partition_of(ShardId::only(voucher)).orders()).arg(format!("{}-1", now.0 - 300));
     add.arg(&["userId", "1", "voucherId"]).arg(voucher.0).arg("id").arg(order.get());
     let entry: String = world.redis.connection().query(&add).await.unwrap();
     let mut servers = Servers { keys, ..world.servers() };
@@ -591,7 +591,7 @@ async fn keys_of_another_program_are_named() {
         assert!(found.await.redis.up, "{key}");
     };
     // A node renames keys that block it.
-    for key in [keys.tally(voucher), of.dead()] {
+    for key in [keys.tally(ShardId::only(voucher)), of.dead()] {
         world.server.query::<()>(&["SET", &key, "x"]);
         let replaced = format!("{key}:replaced");
         world.until("it is renamed", async || world.server.query(&["EXISTS", &replaced])).await;
@@ -602,11 +602,13 @@ async fn keys_of_another_program_are_named() {
     named(&lock, "string").await;
     world.server.query::<()>(&["DEL", &lock]);
     snapshot(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
-    let (stock, buyers, keys) = (keys.stock(voucher), keys.buyers(voucher), keys.clone());
+    let (stock, buyers, keys) =
+        (keys.stock(ShardId::only(voucher)), keys.buyers(ShardId::only(voucher)), keys.clone());
     // A node would restore the keys of a sale.
     world.stop_node().await;
     world.server.query::<()>(&["SET", &stock, "many"]);
-    let seen = read_stats(&mut world.redis.connection(), &keys, &[voucher]).await.unwrap();
+    let seen =
+        read_stats(&mut world.redis.connection(), &keys, &[ShardId::only(voucher)]).await.unwrap();
     let found = [ForeignKey { key: stock, holds: NO_NUMBER.to_owned() }];
     assert_eq!(seen.foreign, found);
     // A command that fails for the type of a key names the key.

@@ -12,7 +12,9 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind},
     },
 };
-use seckill_model::{EntryId, Fence, Message, Millis, OrderEntry, OrderId, Payment, UserId};
+use seckill_model::{
+    EntryId, Fence, Message, Millis, OrderEntry, OrderId, Payment, ShardId, UserId,
+};
 use seckill_redis::stream;
 use seckill_store::{StoreError, Written};
 use sqlx::{Connection as _, SqliteConnection};
@@ -36,7 +38,7 @@ async fn rush(database: Database) {
     println!("{database:?}: {count} orders admitted and written in {took:.1} s");
     world.settled_and_balanced().await;
 
-    let live = world.store.live_orders(voucher, None, 100).await.unwrap();
+    let live = world.store.live_orders(ShardId::only(voucher), None, 100).await.unwrap();
     let some: Vec<OrderId> = live.iter().map(|it| it.id).collect();
     let paid = world.store.pay(&some, Millis::now()).await.unwrap();
     assert_eq!(paid, [Payment::Paid; 100]);
@@ -71,7 +73,7 @@ async fn batches(database: Database) {
     }
     let took = started.elapsed().as_secs_f64();
     println!("{database:?}: {:.0} rows/s in batches of 1,000", count as f64 / took);
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, count);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, count);
 }
 
 /// A database that refuses every write causes no dead letter.
@@ -100,7 +102,7 @@ async fn a_temporarily_missing_table_makes_no_dead_letter() {
     run("ALTER TABLE tb_taken_away RENAME TO tb_voucher_order").await;
     world.settled().await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 200);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 200);
     world.balanced().await;
 }
 

@@ -22,7 +22,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, LetterCounts, LetterVerdict, Millis, OrderEntry, OrderError, OrderId, OrderStatus,
-    Outcome, UserId, VoucherId, dead_letter::Burial, filter::Filter, ledger::Finding,
+    Outcome, ShardId, UserId, VoucherId, dead_letter::Burial, filter::Filter, ledger::Finding,
 };
 use seckill_redis::{dead_letters, stream};
 use seckill_store::Cancelled;
@@ -69,7 +69,7 @@ fn dead(world: &World) -> u64 {
 }
 
 fn stock(world: &World, voucher: VoucherId) -> i64 {
-    world.server.query(&["GET", &world.keys.stock(voucher)])
+    world.server.query(&["GET", &world.keys.stock(ShardId::only(voucher))])
 }
 
 /// Admits buyers and moves their entries to the dead letters. The consumers stay paused.
@@ -184,7 +184,7 @@ async fn an_interrupted_replay_continues_without_repetition() {
     assert!(times.len() == 1_000 && times.values().all(|times| *times == 2), "once each");
     world.release().await;
     world.settled().await;
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 1_000);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 1_000);
     world.balanced().await;
     // A stop is noticed between pages.
     stop.cancel();
@@ -229,7 +229,7 @@ async fn compensation_happens_once(database: Database) {
     }
     assert_eq!((dead(&world), stock(&world, voucher)), (0, 500));
     assert_eq!(world.store.returning().await.unwrap(), 0);
-    let ledger = world.store.ledger(voucher).await.unwrap();
+    let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.stock, ledger.live, ledger.closed), (500, 0, 300));
     world.balanced().await;
     let id = entries[5].order;
@@ -275,7 +275,7 @@ async fn the_ledger_balances_at_every_step_of_a_replay_and_a_discard() {
         assert!(audits > 0, "no audit beside it");
         world.settled_and_balanced().await;
     }
-    let ledger = world.store.ledger(voucher).await.unwrap();
+    let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.closed), (3_000, 3_000));
 }
 
@@ -339,7 +339,7 @@ async fn an_id_of_another_buyer_requires_an_operator() {
     world.settled().await;
     let (mut conn, v) = (world.redis.connection(), voucher.to_string());
     let mut hold = cmd("HSET");
-    hold.arg(world.keys.buyers(voucher)).arg(55).arg(order.get());
+    hold.arg(world.keys.buyers(ShardId::only(voucher))).arg(55).arg(order.get());
     conn.query::<u64>(&hold).await.unwrap();
     world.add_entry(&["userId", "55", "voucherId", &v, "id", &order.to_string()]).await;
     world.until("it is given up", async || dead(&world) == 1).await;
@@ -357,8 +357,8 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     bury(&world, voucher, 4).await;
     world.stop_node().await;
     let mut drop = cmd("DEL");
-    drop.arg(world.keys.sale(voucher)).arg(world.keys.stock(voucher));
-    drop.arg(world.keys.buyers(voucher));
+    drop.arg(world.keys.sale(ShardId::only(voucher))).arg(world.keys.stock(ShardId::only(voucher)));
+    drop.arg(world.keys.buyers(ShardId::only(voucher)));
     let mut conn = world.redis.connection();
     conn.query::<u64>(&drop).await.unwrap();
     let (stop, all) = (CancellationToken::new(), matching(""));
@@ -385,7 +385,9 @@ async fn letters_of_a_sale_missing_from_redis_are_judged() {
     world.start_node();
     world
         .until("the sale is loaded", async || {
-            conn.query::<bool>(cmd("EXISTS").arg(world.keys.stock(voucher))).await.unwrap()
+            conn.query::<bool>(cmd("EXISTS").arg(world.keys.stock(ShardId::only(voucher))))
+                .await
+                .unwrap()
         })
         .await;
     assert_eq!(stock(&world, voucher), 10);
@@ -414,7 +416,7 @@ async fn commands_on_letters_are_logged_and_stay_in_their_partition() {
     let mut conn = world.redis.connection();
     for voucher in vouchers {
         assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
-        let of = world.keys.partition_of(voucher);
+        let of = world.keys.partition_of(ShardId::only(voucher));
         let taken = stream::read_group(&mut conn, &of, "x/1", AT_ONCE, 9).await.unwrap();
         dead_letters::bury_all(&mut conn, &of, &[(taken[0].entry, "for a test".into())])
             .await

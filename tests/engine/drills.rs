@@ -7,7 +7,7 @@ use crate::world::World;
 use redis::cmd;
 use seckill_engine::{EngineError, fault_injection, ledger};
 use seckill_model::{
-    EntryId, Outcome, VoucherId,
+    EntryId, Outcome, ShardId, VoucherId,
     faults::{KILL_AT, Point},
 };
 use seckill_redis::{DataDir, ManagedServer, Redis, stream};
@@ -22,7 +22,7 @@ async fn poison_becomes_dead_letters_and_duplicates_are_written_once() {
     fault_injection::poison(&mut conn, &of, kinds).await.unwrap();
     world.settled().await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), kinds as u64);
-    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 40);
+    assert_eq!(world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len(), 40);
     world.balanced().await;
 }
 

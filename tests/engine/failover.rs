@@ -17,7 +17,7 @@ use seckill_engine::{
     settings::Settings,
     telemetry::data_loss::REDIS_RECONCILED,
 };
-use seckill_model::{NewSale, Outcome, Sale, UserId, VoucherId, ledger::Finding, sale::Shard};
+use seckill_model::{NewSale, Outcome, ShardId, UserId, VoucherId, ledger::Finding, sale::Spread};
 use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
 use tempfile::TempDir;
@@ -132,10 +132,10 @@ async fn ask(node: &Node, voucher: VoucherId, user: u64) -> Result<Outcome, Admi
 }
 
 /// Waits until a sale has admitted this many buyers.
-async fn admitted(deployment: &Deployment, voucher: VoucherId, most: u64) {
+async fn admitted(deployment: &Deployment, shard: ShardId, most: u64) {
     let mut conn = deployment.redis.connection();
     wait_until(PATIENCE, "buyers are admitted", async || {
-        let count = redis::cmd("HLEN").arg(deployment.keys.buyers(voucher)).take();
+        let count = redis::cmd("HLEN").arg(deployment.keys.buyers(shard)).take();
         conn.query::<u64>(&count).await.is_ok_and(|count| count >= most)
     })
     .await;
@@ -150,14 +150,14 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     for _ in 0..4 {
         vouchers.push(deployment.sale(&node, each / 2).await);
     }
-    let dying = deployment.keys.partition_of(vouchers[0]).orders();
+    let dying = deployment.keys.partition_of(ShardId::only(vouchers[0])).orders();
     let rushes = join_all(vouchers.iter().map(|voucher| rush(&node, *voucher, each)));
     let killing = async {
-        admitted(&deployment, vouchers[0], each / 20).await;
+        admitted(&deployment, ShardId::only(vouchers[0]), each / 20).await;
         // The replica does not receive what is admitted from here on.
         let killed = cluster.owner(&dying).unwrap();
         let deaf = deafen_replica(&mut cluster, killed);
-        admitted(&deployment, vouchers[0], each / 10).await;
+        admitted(&deployment, ShardId::only(vouchers[0]), each / 10).await;
         cluster.kill(killed);
         cluster.thaw(deaf);
         let died = Instant::now();
@@ -179,7 +179,7 @@ async fn a_primary_of_the_cluster_dies_in_a_rush() {
     })
     .await;
     for (voucher, report) in vouchers.iter().zip(&reports) {
-        let ledger = deployment.store.ledger(*voucher).await.unwrap();
+        let ledger = deployment.store.ledger(ShardId::only(*voucher)).await.unwrap();
         assert_eq!((ledger.live, ledger.stock), (each / 2, 0), "{report:?}");
     }
     assert!(node.stop().await.in_time);
@@ -229,7 +229,7 @@ async fn part_of_a_cluster_is_lost(primaries: usize, lose: fn(&mut TestCluster, 
     let (node, worker) = (deployment.node("node-a"), deployment.node("node-b"));
     let users = buyers(8_000);
     let voucher = deployment.sale_over(&node, users / 2, SHARDS).await;
-    let shards = Shard { of: voucher, count: SHARDS };
+    let shards = Spread { sale: voucher.into(), count: SHARDS };
     let first = shards.all().next().unwrap();
     let owner = |id| cluster.owner(&deployment.keys.stock(id)).unwrap();
     assert_eq!(shards.all().map(owner).collect::<HashSet<_>>().len(), primaries, "a shard each");
@@ -243,7 +243,7 @@ async fn part_of_a_cluster_is_lost(primaries: usize, lose: fn(&mut TestCluster, 
     assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");
     assert_eq!(report.admitted, users / 2, "{report:?}");
     deployment.balanced().await;
-    let whole = Sale::whole(&deployment.store.parts(voucher).await.unwrap()).unwrap();
+    let whole = deployment.store.sale(voucher).await.unwrap();
     assert_eq!((whole.initial, whole.stock), (users / 2, 0), "{report:?}");
     let mut conn = deployment.redis.connection();
     for id in shards.all() {
@@ -263,7 +263,7 @@ async fn the_audit_reports_what_a_failover_lost() {
     let node = deployment.node("node-a");
     let voucher = deployment.sale(&node, 500).await;
     rush(&node, voucher, 100).await;
-    let key = deployment.keys.partition_of(voucher).orders();
+    let key = deployment.keys.partition_of(ShardId::only(voucher)).orders();
     let primary = cluster.owner(&key).unwrap();
     let replica = deafen_replica(&mut cluster, primary);
     // Different ones than before.
@@ -321,7 +321,7 @@ async fn a_sentinel_promotes_a_replica_in_a_rush() {
     let users = buyers(20_000);
     let voucher = deployment.sale(&node, users / 2).await;
     let killing = async {
-        admitted(&deployment, voucher, users / 20).await;
+        admitted(&deployment, ShardId::only(voucher), users / 20).await;
         let killed = trio.kill_primary();
         tokio::task::block_in_place(|| trio.wait_for_failover(killed));
     };
@@ -330,7 +330,7 @@ async fn a_sentinel_promotes_a_replica_in_a_rush() {
     assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");
     assert_eq!(report.admitted, report.persisted + report.dead, "{report:?}");
     deployment.balanced().await;
-    assert_eq!(deployment.store.ledger(voucher).await.unwrap().live, users / 2);
+    assert_eq!(deployment.store.ledger(ShardId::only(voucher)).await.unwrap().live, users / 2);
     assert!(node.stop().await.in_time);
 }
 

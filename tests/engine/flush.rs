@@ -9,7 +9,7 @@ use seckill_engine::{
     recovery::repair,
     telemetry::snapshot::AlarmKind,
 };
-use seckill_model::{SaleAudit, VoucherId, ledger::Cure};
+use seckill_model::{SaleAudit, ShardId, VoucherId, ledger::Cure};
 use tokio::task::JoinHandle;
 
 type Rushing = JoinHandle<Result<Reply, EngineError>>;
@@ -27,7 +27,7 @@ async fn report(rush: Rushing) -> LoadReport {
 }
 
 async fn written(world: &World, voucher: VoucherId) -> u64 {
-    world.store.ledger(voucher).await.unwrap().live
+    world.store.ledger(ShardId::only(voucher)).await.unwrap().live
 }
 
 fn on_orders(world: &World, command: &[&str], more: &[&str]) {
@@ -87,10 +87,12 @@ async fn flushed(world: World) {
     })
     .await;
     for (voucher, stock) in [(voucher, 6_000), (sold_out, 50)] {
-        let left = async || world.server.query::<Option<i64>>(&["GET", &world.keys.stock(voucher)]);
+        let left = async || {
+            world.server.query::<Option<i64>>(&["GET", &world.keys.stock(ShardId::only(voucher))])
+        };
         world.until("the sale is loaded again", async || left().await.is_some()).await;
         assert_eq!(left().await, Some(0), "none is sold twice, none is left");
-        let ledger = world.store.ledger(voucher).await.unwrap();
+        let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
         assert_eq!((ledger.live, ledger.stock, ledger.doubled), (stock, 0, 0));
     }
     world.settled_and_balanced().await;

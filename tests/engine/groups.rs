@@ -11,7 +11,7 @@ use seckill_engine::{
     recovery::partition_repair,
 };
 use seckill_model::{
-    EntryId, OrderError, Outcome, Reason, VoucherId, ledger::Finding, reason::reason,
+    EntryId, OrderError, Outcome, Reason, ShardId, VoucherId, ledger::Finding, reason::reason,
 };
 use seckill_redis::{dead_letters, stream, stream_stats::StreamStats};
 use seckill_store::ActivityFilter;
@@ -142,7 +142,7 @@ async fn everything_again(world: &World, partitions: u64) {
     assert_eq!((report.again, report.groups.len() as u64), (1_500 * partitions, partitions));
     world.settled_and_balanced().await;
     for voucher in vouchers {
-        let ledger = world.store.ledger(voucher).await.unwrap();
+        let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
         assert_eq!((ledger.live, ledger.stock, ledger.closed), (1_500, 0, 0));
     }
     for state in states(world).await {
@@ -163,7 +163,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
     let plan = LoadTest { rate: Some(3_000.0), repeat: 0.0, ..LoadTest::new(voucher, 4_000) };
     let (report, ()) = tokio::join!(world.rush(plan), async {
         for part in [500, 1_500, 2_500] {
-            let written = async || world.store.ledger(voucher).await.unwrap().live;
+            let written = async || world.store.ledger(ShardId::only(voucher)).await.unwrap().live;
             world.until("the rush is under way", async || written().await > part).await;
             // After the rewind before, the orders are written while the group is still at the start.
             let read =
@@ -176,7 +176,7 @@ async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
     });
     assert_eq!((report.errors, report.admitted, report.persisted), (0, 4_000, 4_000), "{report:?}");
     world.settled_and_balanced().await;
-    let ledger = world.store.ledger(voucher).await.unwrap();
+    let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.stock, ledger.doubled), (4_000, 0, 0));
     let state = states(&world).await.remove(0);
     assert_eq!((state.lag, state.pending, state.delivered), (Some(0), 0, state.last));
@@ -195,7 +195,7 @@ async fn pending_entries_are_settled_by_a_rewind() {
     assert_eq!((plan[0].written, plan[0].missing, plan[0].unheld), (70, 30, 0), "{plan:?}");
     rewound(&world, plan).await.unwrap();
     world.settled_and_balanced().await;
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 100);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 100);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,7 +280,7 @@ async fn invalid_positions_are_refused() {
         reason!("group-no-stream", number = "0")
     );
     let voucher = sold(&world, 50).await;
-    let of = world.keys.partition_of(voucher).number();
+    let of = world.keys.partition_of(ShardId::only(voucher)).number();
     let state = states(&world).await.remove(usize::from(of));
     let last = state.last.unwrap();
     let ahead = last.next().unwrap();
@@ -369,7 +369,7 @@ async fn a_changed_group_stops_the_rewind() {
     world.release().await;
     world.settled_and_balanced().await;
     for voucher in vouchers {
-        assert_eq!(world.store.ledger(voucher).await.unwrap().live, 30);
+        assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 30);
     }
 }
 
@@ -402,7 +402,7 @@ async fn a_destroyed_group_is_recreated_at_the_requested_position() {
     assert_eq!(states(&world).await[0].lag, Some(80));
     world.release().await;
     world.settled_and_balanced().await;
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 80);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 80);
 }
 
 /// The largest ID that a stream can give.
@@ -452,7 +452,7 @@ async fn a_stream_at_its_last_id_is_replaced_by_the_node() {
     assert!(matches!(late, Outcome::Admitted { .. }), "{late:?}");
     world.release().await;
     world.settled().await;
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 7);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 7);
     let letters = letters(&world).await;
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
     assert_eq!(letter.entry.map(EntryId::in_stream).as_deref(), Some(LAST_ID));
@@ -479,7 +479,7 @@ async fn orders_with_ids_of_the_future_are_kept() {
     repaired(&world, "replaced by a new stream").await;
     world.release().await;
     world.settled().await;
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 15);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 15);
     assert_eq!(letters(&world).await.len(), 1);
     world.balanced().await;
 
@@ -507,7 +507,7 @@ async fn an_audit_ends_at_every_last_id() {
     let delivered = show::show(&mut servers, None);
     let delivered = tokio::time::timeout(std::time::Duration::from_secs(20), delivered).await;
     delivered.expect("the look at the stream ends").unwrap();
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 5);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 5);
 }
 
 /// A group beyond the end of its stream reads nothing, and Redis reports no lag.
@@ -525,7 +525,7 @@ async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
     repaired(&world, "moved back to").await;
     world.release().await;
     world.settled().await;
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 50);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 50);
     world.balanced().await;
 }
 

@@ -18,7 +18,7 @@ use seckill_engine::{
     commands::{Command, LoadTest},
     recovery::repair,
 };
-use seckill_model::{Millis, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding};
+use seckill_model::{Millis, OrderEntry, OrderId, ShardId, UserId, VoucherId, ledger::Finding};
 use seckill_store::{Settings, SharedStore};
 
 const BATCH: u64 = 20;
@@ -59,7 +59,7 @@ async fn each_commit_outlives_a_kill(mut server: impl Server) {
         let ids: Vec<OrderId> =
             (0..committed / BATCH).flat_map(|at| batch(at, voucher)).map(|it| it.order).collect();
         assert_eq!(store.existing(&ids).await.unwrap().len() as u64, committed, "round {round}");
-        let ledger = store.ledger(voucher).await.unwrap();
+        let ledger = store.ledger(ShardId::only(voucher)).await.unwrap();
         assert_eq!((1_000_000 - ledger.stock, ledger.doubled), (ledger.live as i64, 0));
         // The unconfirmed batch is present as a whole or not at all.
         assert!(
@@ -114,7 +114,7 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
     assert_eq!((report.admitted, report.persisted), (500, 500), "{report:?}");
     world.settled().await;
     let ids = async || -> Vec<OrderId> {
-        let live = world.store.live_orders(voucher, None, 501).await.unwrap();
+        let live = world.store.live_orders(ShardId::only(voucher), None, 501).await.unwrap();
         live.into_iter().map(|it| it.id).collect()
     };
     let before = ids().await;
@@ -145,7 +145,7 @@ async fn written(home: &Seckill, voucher: &str) -> HashMap<u64, String> {
     let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
     let store = seckill_store::open(&url, &Settings::default()).await.unwrap();
     let voucher = VoucherId(voucher.parse().unwrap());
-    let live = store.live_orders(voucher, None, 1_000_000).await.unwrap();
+    let live = store.live_orders(ShardId::only(voucher), None, 1_000_000).await.unwrap();
     store.close().await;
     live.into_iter().map(|it| (it.user_id.0, it.id.to_string())).collect()
 }

@@ -10,7 +10,7 @@ use seckill_engine::{
     servers::Servers,
     vouchers::Vouchers,
 };
-use seckill_model::{Millis, NewSale, Outcome, SaleState, VoucherId};
+use seckill_model::{Millis, NewSale, Outcome, SaleState, ShardId, VoucherId};
 use seckill_store::Settings;
 use tokio::task::JoinHandle;
 
@@ -55,7 +55,8 @@ async fn each_order_is_written_once(
     assert_eq!((report.admitted, report.persisted), (STOCK, STOCK), "{report:?}");
     world.settled_and_balanced().await;
     let buyers = world.buyers(voucher);
-    let rows = world.store.live_orders(voucher, None, STOCK as u32 + 1).await.unwrap();
+    let rows =
+        world.store.live_orders(ShardId::only(voucher), None, STOCK as u32 + 1).await.unwrap();
     assert_eq!((rows.len(), buyers.len()), (STOCK as usize, STOCK as usize));
     for row in rows {
         assert_eq!(buyers.get(&row.user_id.to_string()), Some(&row.id.to_string()), "{row:?}");
@@ -141,7 +142,7 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
         assert!(error.contains("check before you repeat it"), "{error}");
         pieces += if cut == Cut::After { 5 } else { 0 };
         let mut read = cmd("HGET");
-        read.arg(world.keys.sale(voucher)).arg("initial");
+        read.arg(world.keys.sale(ShardId::only(voucher))).arg("initial");
         assert_eq!(cut_off.conn.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
     }
     world.settled_and_balanced().await;

@@ -24,7 +24,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, Fence, Filter, LetterVerdict, Millis, OrderError, Outcome, SaleAudit, SaleState,
-    UserId, VoucherId,
+    ShardId, UserId, VoucherId,
     ledger::{Cure, Finding, SaleKey},
     order_id::utc_day,
 };
@@ -78,7 +78,8 @@ fn rush(voucher: VoucherId, users: u64) -> LoadTest {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_whose_keys_are_deleted_in_a_rush_is_loaded_again_and_sells_what_is_left() {
     let (world, voucher) = World::with_sale(3_000).await;
-    let (stock, hash) = (world.keys.stock(voucher), world.keys.sale(voucher));
+    let (stock, hash) =
+        (world.keys.stock(ShardId::only(voucher)), world.keys.sale(ShardId::only(voucher)));
     let deleting = async {
         world
             .until("some are sold", async || world.server.query::<i64>(&["GET", &stock]) < 2_500)
@@ -100,7 +101,7 @@ async fn lost_buyers_are_not_admitted_a_second_time() {
     assert_eq!(first.admitted, 1_000);
     // Some orders are in SQL, the others in the stream.
     world.release().await;
-    let buyers = world.keys.buyers(voucher);
+    let buyers = world.keys.buyers(ShardId::only(voucher));
     let _: u64 = world.server.query(&["DEL", &buyers]);
     let again = world.rush(rush(voucher, 1_000)).await;
     assert_eq!((again.admitted, again.duplicate), (0, 1_000), "{again:?}");
@@ -111,7 +112,8 @@ async fn lost_buyers_are_not_admitted_a_second_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_another_type_or_value_is_repaired_before_the_next_admission() {
     let (world, voucher) = World::with_sale(100).await;
-    let (stock, tally) = (world.keys.stock(voucher), world.keys.tally(voucher));
+    let (stock, tally) =
+        (world.keys.stock(ShardId::only(voucher)), world.keys.tally(ShardId::only(voucher)));
     let mut user = 0;
     for spoil in [
         vec!["SET", stock.as_str(), "9999999999999999999999999"],
@@ -175,7 +177,7 @@ async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
     let (mut world, voucher) = World::with_sale(10).await;
     world.rush(rush(voucher, 3)).await;
     world.stop_node().await;
-    let _: u64 = world.server.query(&["DEL", &world.keys.stock(voucher)]);
+    let _: u64 = world.server.query(&["DEL", &world.keys.stock(ShardId::only(voucher))]);
     let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     let [sale] = audit.sales.as_slice() else { panic!("{audit:?}") };
     assert_eq!((sale.stock, sale.admitted, sale.persisted), (None, 3, 3), "{sale:?}");
@@ -204,7 +206,7 @@ async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
     let (world, voucher) = World::with_sale(10).await;
     world.rush(rush(voucher, 3)).await;
     let (lock, losses) = (world.lock_database().await, world.keys.home().losses());
-    let _: u64 = world.server.query(&["DEL", &world.keys.tally(voucher)]);
+    let _: u64 = world.server.query(&["DEL", &world.keys.tally(ShardId::only(voucher))]);
     let published = || world.server.query::<Vec<String>>(&["HVALS", &losses]).join("");
     world.until("the loss is published", async || published().contains("tally")).await;
     // The state left by a node that was killed before the database was free.
@@ -229,14 +231,15 @@ async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
     let (world, voucher) = World::with_sale(3_000).await;
-    let (tally, watermark) = (world.keys.tally(voucher), world.keys.home().watermark());
+    let (tally, watermark) =
+        (world.keys.tally(ShardId::only(voucher)), world.keys.home().watermark());
     world.rush(rush(voucher, 500)).await;
     let older: HashMap<String, String> = world.server.query(&["HGETALL", &watermark]);
     world.rush(rush(voucher, 1_000)).await;
     let _: u64 = world.server.query(&["DEL", &tally]);
     named(&world, &tally).await;
     let admitted: u64 = world.server.query(&["HGET", &tally, "admitted"]);
-    let buyers: u64 = world.server.query(&["HLEN", &world.keys.buyers(voucher)]);
+    let buyers: u64 = world.server.query(&["HLEN", &world.keys.buyers(ShardId::only(voucher))]);
     assert_eq!(admitted, buyers - 1, "one field is no buyer");
 
     // At rest, where the check of the node finds it, and under load, where the next batch does.
@@ -244,7 +247,9 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
         let set_back = async {
             world
                 .until("the rush goes on", async || {
-                    let sold = world.server.query::<u64>(&["HLEN", &world.keys.buyers(voucher)]);
+                    let sold = world
+                        .server
+                        .query::<u64>(&["HLEN", &world.keys.buyers(ShardId::only(voucher))]);
                     users == 0 || sold > buyers + 100
                 })
                 .await;
@@ -311,7 +316,11 @@ async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
     let (mut world, voucher) = World::with_sale(100).await;
     world.rush(rush(voucher, 60)).await;
     world.settled().await;
-    let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
+    let keys = [
+        world.keys.sale(ShardId::only(voucher)),
+        world.keys.stock(ShardId::only(voucher)),
+        world.keys.buyers(ShardId::only(voucher)),
+    ];
     let mut redis = world.server.connection();
     let old: Vec<Vec<u8>> =
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
@@ -366,7 +375,8 @@ async fn an_oversold_sale_blocks_no_other_sale_after_a_restart() {
     let (mut world, oversold) = World::with_sale(10).await;
     let sound = world.create(sale(10)).await;
     world.rush(rush(oversold, 10)).await;
-    let _: u64 = world.server.query(&["HSET", &world.keys.buyers(oversold), "999", "77"]);
+    let _: u64 =
+        world.server.query(&["HSET", &world.keys.buyers(ShardId::only(oversold)), "999", "77"]);
     world.server.kill();
     world.server.restart();
     world.until("the sound sale admits", async || world.obtains(sound, 1).await).await;
@@ -390,7 +400,8 @@ async fn an_oversold_sale_is_rebuilt_once_and_refuses_at_once() {
     let (world, voucher) = World::with_sale(10).await;
     world.rush(rush(voucher, 10)).await;
     world.settled().await;
-    let (sale, buyers) = (world.keys.sale(voucher), world.keys.buyers(voucher));
+    let (sale, buyers) =
+        (world.keys.sale(ShardId::only(voucher)), world.keys.buyers(ShardId::only(voucher)));
     let _: u64 = world.server.query(&["HSET", &buyers, "999", "77"]);
     let is_closed = || world.server.query::<bool>(&["HEXISTS", &sale, "oversold"]);
     // What the node has promised lately is compared with it again.
@@ -422,8 +433,9 @@ async fn a_change_that_meets_a_reconciliation_is_delivered_after_it() {
     world.stop_node().await;
     let sale = world.store.sale(voucher).await.unwrap();
     let mut conn = world.redis.connection();
-    let run = conn.run_id(&world.keys.sale(voucher)).await.unwrap();
-    let (keys, tally) = (world.keys.sale_keys(voucher), world.keys.tally(voucher));
+    let run = conn.run_id(&world.keys.sale(ShardId::only(voucher))).await.unwrap();
+    let (keys, tally) =
+        (world.keys.sale_keys(ShardId::only(voucher)), world.keys.tally(ShardId::only(voucher)));
     let mut begin = scripts::RECONCILE_BEGIN.prepare_invoke();
     begin.key(&keys).key(&tally).arg("another process").arg(20_000).arg(&run);
     begin.arg(sale.version).arg(&sale.title).arg(0).arg(0).arg("running").arg(sale.initial);
@@ -444,7 +456,7 @@ async fn a_change_that_meets_a_reconciliation_is_delivered_after_it() {
     let _: redis::Value = conn.invoke(&end).await.unwrap();
     pausing.await.unwrap().unwrap();
     assert_eq!(
-        world.server.query::<String>(&["HGET", &world.keys.sale(voucher), "state"]),
+        world.server.query::<String>(&["HGET", &world.keys.sale(ShardId::only(voucher)), "state"]),
         "paused"
     );
     assert!(!world.store.sale(voucher).await.unwrap().is_undelivered());
@@ -491,7 +503,7 @@ async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
         .await;
     named(&world, &orders).await;
     world.settled_and_balanced().await;
-    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 5);
+    assert_eq!(world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len(), 5);
 }
 
 /// Eight buyers admitted by a node that has died since, with their entries pending at a consumer that waits for a
@@ -519,13 +531,17 @@ async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> Voucher
     world.until("the entries are in hand", async || world.pending().await == 8).await;
     // The only one that remembers them.
     other.stop().await;
-    let keys = [world.keys.buyers(voucher), world.keys.home().orders()];
+    let keys = [world.keys.buyers(ShardId::only(voucher)), world.keys.home().orders()];
     let _: u64 = world.server.query(&["DEL", &keys[0], &keys[1]]);
     world
         .until("the sale is rebuilt", async || {
             let known = world.server.query::<u64>(&["HLEN", &keys[0]]) > 1;
             known
-                && !world.server.query::<bool>(&["HEXISTS", &world.keys.sale(voucher), "restoring"])
+                && !world.server.query::<bool>(&[
+                    "HEXISTS",
+                    &world.keys.sale(ShardId::only(voucher)),
+                    "restoring",
+                ])
         })
         .await;
     voucher
@@ -535,7 +551,7 @@ async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> Voucher
 async fn each_has_an_order(world: &World, voucher: VoucherId) {
     world
         .until("all are written", async || {
-            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 9
+            world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len() == 9
         })
         .await;
     world.until("each has its buyer", async || findings(world).await.is_empty()).await;
@@ -592,7 +608,7 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
     let (world, voucher) = World::with_sale(20).await;
     assert_eq!(world.rush(rush(voucher, 2)).await.admitted, 2);
     world.settled().await;
-    let (key, v) = (world.keys.buyers(voucher), voucher.to_string());
+    let (key, v) = (world.keys.buyers(ShardId::only(voucher)), voucher.to_string());
     let firsts = world.buyers(voucher);
     for (user, id) in [("1", "777001"), ("2", "777002")] {
         let _: u64 = world.server.query(&["HSET", &key, user, id]);
@@ -615,7 +631,7 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
     assert_eq!(repaired(&world).await, [Cure::Reconcile]);
     assert!(findings(&world).await.is_empty());
     assert_eq!(world.buyers(voucher), firsts, "each buyer holds the order that SQL has");
-    assert_eq!(world.server.query::<u64>(&["GET", &world.keys.stock(voucher)]), 18);
+    assert_eq!(world.server.query::<u64>(&["GET", &world.keys.stock(ShardId::only(voucher))]), 18);
 }
 
 /// A key of another type at a place that is read before anything else.
@@ -650,7 +666,7 @@ async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
     world.until("it is an event", async || event("orders wait").await).await;
     sql(&world, "DROP TRIGGER broken").await;
     let all = world.until("all are written", async || {
-        world.store.live_orders(voucher, None, 9).await.unwrap().len() == 5
+        world.store.live_orders(ShardId::only(voucher), None, 9).await.unwrap().len() == 5
     });
     tokio::time::timeout(Duration::from_secs(15), all).await.expect("it is asked again soon");
     world.until("so is its end", async || event("orders written").await).await;
@@ -681,7 +697,7 @@ async fn no_order_id_is_issued_twice_when_all_counters_are_lost() {
     world.settled_and_balanced().await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), 0);
     // IDs of different seconds differ whatever their numbers are, and these may be of the same one.
-    let orders = world.store.live_orders(voucher, None, 9_999).await.unwrap();
+    let orders = world.store.live_orders(ShardId::only(voucher), None, 9_999).await.unwrap();
     let numbers: HashSet<u64> = orders.iter().map(|it| it.id.get() & 0xffff_ffff).collect();
     assert_eq!(numbers.len(), orders.len(), "a number of the day was issued twice");
     other.stop().await;
@@ -703,7 +719,7 @@ async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
     )
     .await;
     // The audit reads SQL itself; a buyer that comes before the node has seen it is admitted by the old sale.
-    let key = world.keys.sale(voucher);
+    let key = world.keys.sale(ShardId::only(voucher));
     world
         .until("a node that lives closes it", async || {
             world.server.query::<bool>(&["HEXISTS", &key, "restoring"])
@@ -732,7 +748,7 @@ async fn a_different_sale_under_the_same_id_admits_no_buyer_and_blocks_no_other_
     let sound = world.create(sale(10)).await;
     world.rush(rush(other, 10)).await;
     world.settled().await;
-    let key = world.keys.sale(other);
+    let key = world.keys.sale(ShardId::only(other));
     let _: u64 = world.server.query(&["HSET", &key, "created", "1"]);
     world
         .until("a node that lives closes it", async || {
@@ -805,7 +821,7 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
     assert_eq!(world.rush(LoadTest { seed: 2, ..rush(voucher, 20) }).await.persisted, 10);
     world.settled_and_balanced().await;
     assert!(repaired(&world).await.is_empty(), "there is nothing to repair");
-    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
+    assert_eq!(world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len(), 20);
 }
 
 /// An entry without a buyer waits while the buyers are not known, and is written once they are.
@@ -815,7 +831,7 @@ async fn an_entry_waits_while_its_buyer_is_lost() {
     world.hold().await;
     assert_eq!(world.rush(LoadTest { settle: false, ..rush(voucher, 30) }).await.admitted, 30);
     world.stop_node().await;
-    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
+    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(ShardId::only(voucher))]);
     // Any of the entries may be forged.
     let watermark = world.keys.home().watermark();
     assert_eq!(world.server.query::<u64>(&["HDEL", &watermark, "unverified_until"]), 1);
@@ -834,7 +850,11 @@ async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
     let (mut world, voucher) = World::with_sale(20).await;
     world.rush(rush(voucher, 20)).await;
     world.settled().await;
-    let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
+    let keys = [
+        world.keys.sale(ShardId::only(voucher)),
+        world.keys.stock(ShardId::only(voucher)),
+        world.keys.buyers(ShardId::only(voucher)),
+    ];
     let mut redis = world.server.connection();
     let old: Vec<Vec<u8>> =
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
@@ -867,7 +887,7 @@ async fn several_nodes_notice_a_loss_at_once() {
     let others = [world.another_node("node-2"), world.another_node("node-3")];
     let voucher = world.create(sale(1_000)).await;
     world.rush(rush(voucher, 400)).await;
-    let buyers = world.keys.buyers(voucher);
+    let buyers = world.keys.buyers(ShardId::only(voucher));
     for round in 0..5_u64 {
         let _: u64 = world.server.query(&["DEL", &buyers]);
         let asking = (0..30_u64).map(|n| {
@@ -900,7 +920,8 @@ async fn several_nodes_notice_a_loss_at_once() {
 async fn a_key_that_is_lost_again_and_again_while_it_is_rebuilt_costs_no_order() {
     let (world, voucher) = World::with_sale(1_000).await;
     assert_eq!(world.rush(rush(voucher, 700)).await.admitted, 700);
-    let (buyers, stock) = (world.keys.buyers(voucher), world.keys.stock(voucher));
+    let (buyers, stock) =
+        (world.keys.buyers(ShardId::only(voucher)), world.keys.stock(ShardId::only(voucher)));
     let losing = async {
         for round in 0..60 {
             let _: u64 =
@@ -926,7 +947,7 @@ async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
     let voucher = world.create(sale(100)).await;
     assert_eq!(world.rush(rush(voucher, 40)).await.persisted, 40);
     illness.set(Ill::Away);
-    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
+    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(ShardId::only(voucher))]);
     let admission = world.node().operator().admission.clone().unwrap();
     let ask = async |user| admission.request(voucher, UserId(user)).answer().await.outcome;
     for user in [1, 41] {
@@ -960,7 +981,7 @@ async fn promises_of_another_node_survive_the_loss_of_sale_and_buyers_whose_entr
     buyers_are_lost(|world, orders| {
         let group = world.keys.home();
         let _: String = world.server.query(&["XGROUP", "SETID", orders, group.group(), "$"]);
-        let [sale, _, buyers] = world.keys.sale_keys(VoucherId(1));
+        let [sale, _, buyers] = world.keys.sale_keys(ShardId::only(VoucherId(1)));
         let _: u64 = world.server.query(&["DEL", &sale, &buyers]);
     })
     .await;
@@ -979,7 +1000,7 @@ async fn buyers_are_lost(lose_entries: impl FnOnce(&World, &str)) {
     for user in 2..=200 {
         assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
     }
-    let (buyers, orders) = (world.keys.buyers(voucher), world.keys.home().orders());
+    let (buyers, orders) = (world.keys.buyers(ShardId::only(voucher)), world.keys.home().orders());
     lose_entries(&world, &orders);
     let _: u64 = world.server.query(&["DEL", &buyers]);
     // The node that has promised nothing is asked.

@@ -11,7 +11,7 @@ use seckill_engine::{
     ledger::{self, sale_copy},
 };
 use seckill_model::{
-    EntryId, Millis, NewSale, OrderError, OrderId, Outcome, SaleState, UserId, VoucherId,
+    EntryId, Millis, NewSale, OrderError, OrderId, Outcome, SaleState, ShardId, UserId, VoucherId,
     filter::Filter,
 };
 use seckill_redis::{dead_letters, stream};
@@ -119,7 +119,7 @@ async fn a_thousand_users_and_a_hundred_pieces() {
     let report = world.buy(voucher, 1_000).await;
     assert_eq!((report.admitted, report.sold_out, report.duplicate), (100, 900, 0));
     assert_eq!((report.persisted, report.errors, report.settled), (100, 0, true));
-    let orders = world.store.live_orders(voucher, None, 1_000).await.unwrap();
+    let orders = world.store.live_orders(ShardId::only(voucher), None, 1_000).await.unwrap();
     let mut users: Vec<UserId> = orders.iter().map(|order| order.user_id).collect();
     users.sort_unstable();
     users.dedup();
@@ -366,11 +366,11 @@ async fn an_entry_delivered_too_often_becomes_a_dead_letter_unless_it_can_be_wri
     world.add_entry(&["userId", "1", "voucherId", &v, "id", &id]).await;
     world.add_entry(&["userId", "2", "voucherId", &v, "id", "4711"]).await;
     world.add_entry(&["userId", "3", "voucherId", &v, "id", "4712"]).await;
-    let held = world.keys.buyers(voucher);
+    let held = world.keys.buyers(ShardId::only(voucher));
     // The buyers of the others: one order is written, and a process has ended while it tried to write the other one.
     let _: u64 = world.server.query(&["HSET", &held, "2", "4711", "3", "4712"]);
     let _: u64 = world.server.query(&["HINCRBY", &held, "seq", "2"]);
-    let _: i64 = world.server.query(&["DECRBY", &world.keys.stock(voucher), "2"]);
+    let _: i64 = world.server.query(&["DECRBY", &world.keys.stock(ShardId::only(voucher)), "2"]);
     let name = format!("{}/1", crate::world::NODE);
     let mut conn = world.redis.connection();
     let new = stream::ReadFrom::New(Duration::from_millis(100));
@@ -433,7 +433,8 @@ async fn the_ledger_notices_each_kind_of_damage() {
     world.settled().await;
     world.stop_node().await;
     let mut conn = world.redis.connection();
-    let (stock, buyers) = (world.keys.stock(voucher), world.keys.buyers(voucher));
+    let (stock, buyers) =
+        (world.keys.stock(ShardId::only(voucher)), world.keys.buyers(ShardId::only(voucher)));
     let damage = [
         (cmd("INCR").arg(&stock).clone(), cmd("DECR").arg(&stock).clone(), "is not stock"),
         (
@@ -453,7 +454,7 @@ async fn the_ledger_notices_each_kind_of_damage() {
         conn.query::<()>(&mend_it).await.unwrap();
         world.balanced().await;
     }
-    let user = world.store.live_orders(voucher, None, 1).await.unwrap()[0].user_id;
+    let user = world.store.live_orders(ShardId::only(voucher), None, 1).await.unwrap()[0].user_id;
     conn.query::<()>(cmd("HDEL").arg(&buyers).arg(user.0)).await.unwrap();
     conn.query::<()>(cmd("INCR").arg(&stock)).await.unwrap();
     let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
@@ -519,7 +520,7 @@ async fn entries_of_a_live_node_are_left_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_is_loaded_after_its_commit_and_never_replaced_by_an_older_copy() {
     let (world, voucher) = World::with_sale(5).await;
-    let old = world.store.sale(voucher).await.unwrap();
+    let old = world.store.shard(ShardId::only(voucher)).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
     let taken = sale_copy::sync(&mut world.servers(), &old, "").await.unwrap();
     assert_eq!(taken, sale_copy::Synced::Known, "an older version was taken over");
@@ -622,7 +623,7 @@ async fn one_malformed_key_is_reported_and_hides_no_other_sale() {
     let mut world = World::start().await;
     let (bad, good) = (world.create(sale(5)).await, world.create(sale(7)).await);
     world.stop_node().await;
-    let key = world.keys.stock(bad);
+    let key = world.keys.stock(ShardId::only(bad));
     let _: () = world.server.query(&["SET", &key, "kaputt"]);
     let audit = ledger::audit(&mut world.servers(), Some(bad)).await.unwrap();
     let findings = &audit.sales[0].findings;

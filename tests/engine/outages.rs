@@ -6,7 +6,7 @@ use crate::support::{Cut, MariaDb, PASSWORD, PATIENCE, Postgres, Proxy, Server, 
 use crate::world::restock;
 use seckill_model::{
     Cause, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId,
-    OrderTerms, RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
+    OrderTerms, RunEnd, SaleState, ShardId, UserId, VoucherDetails, VoucherId,
 };
 use seckill_store::{ActivityFilter, AuditEntry, Settings, SharedStore, StoreError};
 use tokio::time::timeout;
@@ -294,7 +294,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
         Op::Ping => outcome(store.ping().await?),
         Op::Sales => outcome(store.sales().await?),
         Op::Sale => outcome(store.sale(voucher).await?),
-        Op::Ledger => outcome(store.ledger(voucher).await?),
+        Op::Ledger => outcome(store.ledger(ShardId::only(voucher)).await?),
         Op::Order => outcome(store.order(ids[0]).await?),
         Op::Orders => {
             let is = OrderTerms { voucher: Some(voucher), ..OrderTerms::default() };
@@ -303,9 +303,11 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
         }
         Op::Existing => outcome(store.existing(&ids).await?),
         Op::ClosedAmong => outcome(store.closed_among(&ids).await?),
-        Op::LiveOrders => outcome(store.live_orders(voucher, None, 9).await?),
+        Op::LiveOrders => outcome(store.live_orders(ShardId::only(voucher), None, 9).await?),
         Op::GiveBacks => outcome(store.give_backs(None, 9).await?),
-        Op::GivenSince => outcome(store.given_since(voucher, Millis(0), None, 9).await?),
+        Op::GivenSince => {
+            outcome(store.given_since(ShardId::only(voucher), Millis(0), None, 9).await?)
+        }
         Op::Runs => outcome(store.runs(Some(&case.name("job")), 9).await?),
         Op::LastDue => outcome(store.last_due(&case.name("job"), NOW).await?),
         Op::Switches => outcome(store.job_switches().await?),
@@ -384,7 +386,7 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
                     timeout(SOON, ask(op, &store, &case)).await.expect(&at).expect(&at);
                 }
                 assert_eq!(case.look::<S>(&mut conn).await, whole, "{at}, asked again");
-                let ledger = direct.ledger(case.voucher).await.unwrap();
+                let ledger = direct.ledger(ShardId::only(case.voucher)).await.unwrap();
                 let taken = ledger.initial as i64 - ledger.stock;
                 assert_eq!((taken, ledger.doubled), (ledger.live as i64, 0), "{at}");
             }

@@ -15,7 +15,7 @@ use seckill_engine::{
     partitions,
     servers::Servers,
 };
-use seckill_model::{EntryId, OrderId, Outcome, Reason, filter::Filter};
+use seckill_model::{EntryId, OrderId, Outcome, Reason, ShardId, filter::Filter};
 use seckill_redis::{Layout, nodes::Nodes, stream};
 
 const DEAD_MS: u64 = 3_000;
@@ -46,8 +46,8 @@ async fn the_same_ledger_over_all_partitions() {
     world.settled_and_balanced().await;
     let mut ids: HashSet<OrderId> = HashSet::new();
     for voucher in &vouchers {
-        let of = world.keys.partition_of(*voucher);
-        for order in world.store.live_orders(*voucher, None, 1_000).await.unwrap() {
+        let of = world.keys.partition_of(ShardId::only(*voucher));
+        for order in world.store.live_orders(ShardId::only(*voucher), None, 1_000).await.unwrap() {
             let turn = u64::from(order.id.sequence()) % u64::from(of.of());
             assert_eq!(turn, u64::from(of.number()), "the ID contains its partition");
             assert!(ids.insert(order.id));
@@ -128,7 +128,8 @@ async fn the_number_of_partitions_changes_only_at_rest() {
         "this user bought before"
     );
     world.settled_and_balanced().await;
-    let tally: u64 = world.server.query(&["HGET", &world.keys.tally(voucher), "admitted"]);
+    let tally: u64 =
+        world.server.query(&["HGET", &world.keys.tally(ShardId::only(voucher)), "admitted"]);
     assert_eq!(tally, 61, "what was counted before is counted still");
     for of in world.keys.partitions() {
         ids.extend(IdWorker::new(of).issue(&mut conn, 3).await.unwrap());

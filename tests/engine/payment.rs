@@ -17,7 +17,8 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{
-    Fence, Millis, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails, VoucherId,
+    Fence, Millis, OrderId, OrderStatus, Outcome, Payment, ShardId, UserId, VoucherDetails,
+    VoucherId,
 };
 use seckill_redis::{HOME, Layout, Redis};
 use seckill_store::{SharedStore, StoreError};
@@ -39,12 +40,12 @@ async fn sold(world: &World, voucher: VoucherId, count: u64) -> Vec<OrderId> {
     let plan = LoadTest { repeat: 0.0, ..LoadTest::new(voucher, count) };
     assert_eq!(world.rush(plan).await.persisted, count);
     world.settled().await;
-    let orders = world.store.live_orders(voucher, None, 100_000).await.unwrap();
+    let orders = world.store.live_orders(ShardId::only(voucher), None, 100_000).await.unwrap();
     orders.into_iter().map(|order| order.id).collect()
 }
 
 fn stock(world: &World, voucher: VoucherId) -> u64 {
-    world.server.query(&["GET", &world.keys.stock(voucher)])
+    world.server.query(&["GET", &world.keys.stock(ShardId::only(voucher))])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +128,7 @@ async fn a_lost_counter_issues_no_order_id_twice() {
         let mut vouchers = Vouchers { servers: &mut servers };
         let order = vouchers.buy(tea, UserId(1)).await.unwrap();
         assert!(seen.insert(order), "{order} was given twice");
-        let counter = keys.partition_of(tea).sequence(order.day());
+        let counter = keys.partition_of(ShardId::only(tea)).sequence(order.day());
         let forgotten: u64 = servers.conn.query(redis::cmd("DEL").arg(counter)).await.unwrap();
         assert_eq!(forgotten, 1);
     }
@@ -190,7 +191,7 @@ async fn a_node_without_the_lock_closes_nothing() {
 async fn a_lost_give_back_is_repeated() {
     let (mut world, voucher) = World::with_sale(20).await;
     sold(&world, voucher, 20).await;
-    let buyers = world.keys.buyers(voucher);
+    let buyers = world.keys.buyers(ShardId::only(voucher));
     let old = world.buyers(voucher);
     assert_eq!(close(&world, 1).await.given_back, 20);
     // One of them orders again; then Redis returns to its state before the closing.
@@ -201,7 +202,7 @@ async fn a_lost_give_back_is_repeated() {
     let mut set = redis::cmd("HSET");
     set.arg(&buyers).arg(&old);
     let _: u64 = set.query(&mut world.server.connection()).unwrap();
-    let _: () = world.server.query(&["SET", &world.keys.stock(voucher), "0"]);
+    let _: () = world.server.query(&["SET", &world.keys.stock(ShardId::only(voucher)), "0"]);
     world.server.restart();
     world.start_node();
     world.until("it is made whole", async || stock(&world, voucher) == 19).await;
@@ -326,8 +327,16 @@ async fn a_sale_whose_keys_are_foreign_does_not_stop_the_returns_of_the_others()
     }
     // Without a node, nobody mends the key.
     world.stop_node().await;
-    world.server.query::<()>(&["SET", &world.keys.sale(broken), "of another program"]);
-    world.server.query::<()>(&["SET", &world.keys.buyers(broken), "of another program"]);
+    world.server.query::<()>(&[
+        "SET",
+        &world.keys.sale(ShardId::only(broken)),
+        "of another program",
+    ]);
+    world.server.query::<()>(&[
+        "SET",
+        &world.keys.buyers(ShardId::only(broken)),
+        "of another program",
+    ]);
     let closed = close(&world, 1).await;
     assert_eq!(closed.orders, 10);
     assert_eq!(stock(&world, healthy), 10);

@@ -8,7 +8,7 @@ use seckill_engine::{
     commands::LoadTest,
     consumer::order_writer::{Settled, Writer},
 };
-use seckill_model::{EntryId, Outcome};
+use seckill_model::{EntryId, Outcome, ShardId};
 use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +66,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
         batches += 1;
         all.transactions += one.transactions;
     }
-    let live = world.store.ledger(voucher).await.unwrap().live;
+    let live = world.store.ledger(ShardId::only(voucher)).await.unwrap().live;
     assert_eq!((live, dead_letters::count(&mut conn, &world.keys).await.unwrap()), (10_000, 1_000));
     assert_eq!(batches, 6);
     assert_eq!(all.transactions, batches, "no batch was halved");

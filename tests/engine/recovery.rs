@@ -14,8 +14,8 @@ use seckill_engine::{
     ledger,
 };
 use seckill_model::{
-    EntryId, Finding, Millis, NewSale, OrderEntry, SaleAudit, Verdict, VoucherId, filter::Filter,
-    reason::reason,
+    EntryId, Finding, Millis, NewSale, OrderEntry, SaleAudit, ShardId, Verdict, VoucherId,
+    filter::Filter, reason::reason,
 };
 use seckill_redis::stream;
 
@@ -93,7 +93,7 @@ async fn a_plan_forecasts_the_ledger_after_it_is_applied() {
     world.settled_and_balanced().await;
     let dead: u64 = conn.query(cmd("XLEN").arg(home.dead())).await.unwrap();
     assert_eq!((forecast.dead.after, forecast.pending.after), (dead, 0));
-    let ledger = world.store.ledger(voucher).await.unwrap();
+    let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!(ledger.live, forecast.persisted.after + forecast.rebuilt);
     let entries = newest(&world.store, 20).await;
     let line = entries.iter().find(|entry| entry.action == "pending apply").unwrap();
@@ -164,7 +164,7 @@ async fn a_partially_applied_plan_continues() {
         panic!()
     };
     assert_eq!((report.seen, report.changed, report.cut_short), (90, 0, false), "{report:?}");
-    assert_eq!(world.store.ledger(voucher).await.unwrap().live, 90);
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 90);
     world.settled_and_balanced().await;
 }
 
@@ -227,7 +227,7 @@ async fn killed_twenty_times_and_resumed_each_entry_is_acted_upon_once() {
         assert_eq!(audit["sales"][0]["persisted"], 6_000, "{audit}");
         assert_eq!(audit["sales"][0]["dead"], 0, "{audit}");
     }
-    let live = world.store.live_orders(voucher, None, 10_000).await.unwrap();
+    let live = world.store.live_orders(ShardId::only(voucher), None, 10_000).await.unwrap();
     let mut written: Vec<_> = live.iter().map(|order| order.id).collect();
     let mut asked: Vec<_> = before.iter().map(|order| order.order).collect();
     written.sort_unstable();

@@ -13,7 +13,7 @@ use redis::cmd;
 use seckill_engine::{
     commands::Command, payment, recovery::repair, servers::Servers, vouchers::Vouchers,
 };
-use seckill_model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, VoucherId};
+use seckill_model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, ShardId, VoucherId};
 use tokio_util::sync::CancellationToken;
 
 /// A request that is sent later than this after a change is not answered from before it.
@@ -98,7 +98,7 @@ async fn strangers_are_refused_and_buyers_learn_their_orders() {
     for _ in 0..20 {
         sent += flood(&world, voucher).await.len() as u64;
     }
-    let tally = world.keys.tally(voucher);
+    let tally = world.keys.tally(ShardId::only(voucher));
     let counted = || world.server.query::<u64>(&["HGET", &tally, "sold_out"]);
     world.until("all are counted", async || counted() >= sent).await;
     assert_eq!(counted(), sent);
@@ -184,7 +184,7 @@ async fn pieces_of_a_refused_cut_are_sold_within_the_bound() {
         sqlx::query(change).execute(&mut lock).await.unwrap();
         sqlx::query("COMMIT").execute(&mut lock).await.unwrap();
     };
-    let stock = world.keys.stock(voucher);
+    let stock = world.keys.stock(ShardId::only(voucher));
     let left = || world.server.query::<u64>(&["GET", &stock]);
     let (cut, ()) = tokio::join!(vouchers.restock(voucher, -10), async {
         world.until("the cut has taken the pieces", async || left() == 0).await;
@@ -206,7 +206,7 @@ async fn a_sale_that_was_cut_and_repaired_sells_what_is_left() {
     refused(&world, voucher, Outcome::SoldOut).await;
 
     let mut redis = world.server.connection();
-    let keys = world.keys.sale_keys(voucher).map(|key| {
+    let keys = world.keys.sale_keys(ShardId::only(voucher)).map(|key| {
         let sold_out: Vec<u8> = cmd("DUMP").arg(&key).query(&mut redis).unwrap();
         (key, sold_out)
     });
@@ -279,9 +279,9 @@ async fn losses_of_redis_forget_no_buyer() {
     let buyers = world.buyers(voucher);
     for loss in [
         vec!["FLUSHALL".to_owned()],
-        vec!["DEL".to_owned(), world.keys.buyers(voucher)],
-        vec!["HDEL".to_owned(), world.keys.buyers(voucher), "7".to_owned()],
-        vec!["SET".to_owned(), world.keys.stock(voucher), "9".to_owned()],
+        vec!["DEL".to_owned(), world.keys.buyers(ShardId::only(voucher))],
+        vec!["HDEL".to_owned(), world.keys.buyers(ShardId::only(voucher)), "7".to_owned()],
+        vec!["SET".to_owned(), world.keys.stock(ShardId::only(voucher)), "9".to_owned()],
     ] {
         let loss: Vec<&str> = loss.iter().map(String::as_str).collect();
         let _: redis::Value = world.server.query(&loss);

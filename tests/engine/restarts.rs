@@ -18,14 +18,15 @@ use seckill_engine::{
     vouchers::Vouchers,
 };
 use seckill_model::{
-    EntryId, Fence, Millis, OrderError, OrderId, Outcome, SaleOrder, SaleState, UserId, VoucherId,
+    EntryId, Fence, Millis, OrderError, OrderId, Outcome, SaleOrder, SaleState, ShardId, UserId,
+    VoucherId,
 };
 use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
 
 /// The first order of a buyer.
 fn promise(voucher_id: VoucherId, user: u64, id: OrderId) -> SaleOrder {
-    SaleOrder { id, user_id: UserId(user), voucher_id, place: 1 }
+    SaleOrder { id, user_id: UserId(user), voucher_id, shard: 0, place: 1 }
 }
 
 /// SIGKILL, and the append-only file is removed: more than any kill loses.
@@ -106,15 +107,18 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
     let (mut world, voucher) = World::with_sale(10).await;
     world.buy(voucher, 10).await;
     let mut conn = world.redis.connection();
-    let before = world.store.sale(voucher).await.unwrap();
+    let before = world.store.shard(ShardId::only(voucher)).await.unwrap();
     let old = world.buyers(voucher);
     world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
     world.buy(voucher, 30).await;
     world.settled().await;
     world.stop_node().await;
     // Redis returns to its state before the restock.
-    let (sale, stock, buyers) =
-        (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
+    let (sale, stock, buyers) = (
+        world.keys.sale(ShardId::only(voucher)),
+        world.keys.stock(ShardId::only(voucher)),
+        world.keys.buyers(ShardId::only(voucher)),
+    );
     conn.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
     conn.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
     sale_copy::sync(&mut world.servers(), &before, "").await.unwrap();
@@ -239,7 +243,7 @@ async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
     vouchers.set_state(voucher, SaleState::Paused, None).await.unwrap();
     vouchers.set_state(voucher, SaleState::Running, None).await.unwrap();
     assert_eq!(held(&world, voucher), 10);
-    assert_eq!(world.server.query::<i64>(&["GET", &keys.stock(voucher)]), 0);
+    assert_eq!(world.server.query::<i64>(&["GET", &keys.stock(ShardId::only(voucher))]), 0);
     world.balanced().await;
 }
 
@@ -275,8 +279,8 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
         for round in 0..20 {
             // Alternately as after a restart of Redis and as after the loss of a key.
             let _: u64 = match round % 2 {
-                0 => world.server.query(&["HDEL", &keys.sale(voucher), "run"]),
-                _ => world.server.query(&["DEL", &keys.stock(voucher)]),
+                0 => world.server.query(&["HDEL", &keys.sale(ShardId::only(voucher)), "run"]),
+                _ => world.server.query(&["DEL", &keys.stock(ShardId::only(voucher))]),
             };
             reconcile(&mut other, &keys.home(), &[], "a test").await.unwrap();
         }
@@ -284,7 +288,7 @@ async fn reconciling_while_orders_are_closed_keeps_the_ledger_balanced() {
     let (closed, ()) = tokio::join!(closing, reconciling);
     assert_eq!(closed.unwrap().orders, 6_000);
     assert_eq!(held(&world, voucher), 0);
-    assert_eq!(world.server.query::<u64>(&["GET", &keys.stock(voucher)]), 6_000);
+    assert_eq!(world.server.query::<u64>(&["GET", &keys.stock(ShardId::only(voucher))]), 6_000);
     world.balanced().await;
 }
 
@@ -295,7 +299,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
     world.buy(voucher, 20).await;
     world.settled().await;
     let mut servers = world.servers();
-    let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
+    let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(ShardId::only(voucher)));
     let (fence, now) = (Fence { name: "close".into(), token: 1 }, Millis::now());
     let close = async |count| {
         let closed = store
@@ -309,7 +313,7 @@ async fn a_reconciled_sale_contains_no_order_that_is_being_closed() {
         held(&world, voucher)
     };
     close(5).await;
-    let _: u64 = world.server.query(&["DEL", &keys.stock(voucher)]);
+    let _: u64 = world.server.query(&["DEL", &keys.stock(ShardId::only(voucher))]);
     assert_eq!(reconciled().await, 15, "after the loss of a key");
     close(5).await;
     let _: u64 = world.server.query(&["HDEL", &sale, "run"]);
@@ -326,7 +330,7 @@ async fn buyers_of_another_type_are_replaced_although_orders_were_closed_just_be
     let before = Millis::now().plus(3_600_000);
     let mut servers = world.servers();
     payment::close_overdue(&mut servers, before, Millis::now(), &fence, &stop).await.unwrap();
-    let buyers = world.keys.buyers(voucher);
+    let buyers = world.keys.buyers(ShardId::only(voucher));
     let _: u64 = world.server.query(&["DEL", &buyers]);
     let _: u64 = world.server.query(&["RPUSH", &buyers, "of another type"]);
     assert!(matches!(world.ask(voucher, 100).await, Outcome::Admitted { .. }));
@@ -368,7 +372,7 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     world.start_node();
     world
         .until("all are written", async || {
-            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 30
+            world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len() == 30
         })
         .await;
     world.settled_and_balanced().await;
@@ -393,7 +397,7 @@ async fn an_entry_without_a_body_is_rebuilt_however_often_it_was_delivered() {
     world.start_node();
     world
         .until("all are written", async || {
-            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 30
+            world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len() == 30
         })
         .await;
     world.settled_and_balanced().await;
@@ -429,7 +433,7 @@ async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
     assert_eq!(world.pending().await, 8);
     world.settled_by_replay().await;
     world.balanced().await;
-    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
+    assert_eq!(world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len(), 20);
 }
 
 /// A file truncated within a transaction keeps its first half, and Redis replays it at the restart after the
@@ -441,12 +445,13 @@ async fn a_partially_replayed_transaction_is_not_counted() {
     world.settled().await;
     for off in ["-4", "3"] {
         world.stop_node().await;
-        world.server.query::<i64>(&["INCRBY", &world.keys.stock(voucher), off]);
+        world.server.query::<i64>(&["INCRBY", &world.keys.stock(ShardId::only(voucher)), off]);
         world.server.restart();
         world.start_node();
         world
             .until("the stock is what the buyers leave", async || {
-                world.server.try_query(&["GET", &world.keys.stock(voucher)]) == Ok(30)
+                world.server.try_query(&["GET", &world.keys.stock(ShardId::only(voucher))])
+                    == Ok(30)
             })
             .await;
         world.balanced().await;
@@ -455,7 +460,7 @@ async fn a_partially_replayed_transaction_is_not_counted() {
 
 /// Reconciles by count as after a restart of Redis; returns whether the counts matched, and the buyers restored.
 async fn reconciled_by_count(world: &World, voucher: VoucherId) -> (bool, u64) {
-    let _: u64 = world.server.query(&["HDEL", &world.keys.sale(voucher), "run"]);
+    let _: u64 = world.server.query(&["HDEL", &world.keys.sale(ShardId::only(voucher)), "run"]);
     let of = world.keys.home();
     let mut servers = world.servers();
     let matched = counts_match(&mut servers, &of).await.unwrap();
@@ -506,8 +511,8 @@ async fn one_buyer_that_redis_lost_is_found_by_count() {
     world.hold().await;
     world.admit(voucher, 1_001..=1_030).await;
     // A buyer whose order is in SQL, with the piece: the keys stay consistent with one another.
-    let _: u64 = world.server.query(&["HDEL", &world.keys.buyers(voucher), "7"]);
-    let _: u64 = world.server.query(&["INCR", &world.keys.stock(voucher)]);
+    let _: u64 = world.server.query(&["HDEL", &world.keys.buyers(ShardId::only(voucher)), "7"]);
+    let _: u64 = world.server.query(&["INCR", &world.keys.stock(ShardId::only(voucher))]);
     assert_eq!(reconciled_by_count(&world, voucher).await, (false, 1));
     assert_eq!(reconciled_by_count(&world, voucher).await, (true, 0));
     world.release().await;
@@ -521,7 +526,7 @@ async fn what_counts_do_not_show_is_found_while_buyers_are_admitted() {
     world.buy(voucher, 600).await;
     world.settled().await;
     world.stop_node().await;
-    let buyers = world.keys.buyers(voucher);
+    let buyers = world.keys.buyers(ShardId::only(voucher));
     let order = world.buyers(voucher)["7"].clone();
     let _: u64 = world.server.query(&["HDEL", &buyers, "7"]);
     let _: u64 = world.server.query(&["HSET", &buyers, "4711", "815"]);

@@ -14,7 +14,9 @@ use seckill_engine::{
     ledger::sale_copy,
     vouchers::Vouchers,
 };
-use seckill_model::{Outcome, Sale, SaleState, VoucherId, reason::reason, sale::MAX_STOCK};
+use seckill_model::{
+    Outcome, Sale, SaleState, ShardId, VoucherId, reason::reason, sale::MAX_STOCK,
+};
 use seckill_redis::{Redis, scripts};
 use seckill_store::StoreError;
 use sqlx::{Executor as _, SqliteConnection};
@@ -23,9 +25,9 @@ use sqlx::{Executor as _, SqliteConnection};
 async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
     let mut conn = world.redis.connection();
     let mut read = cmd("HMGET");
-    read.arg(world.keys.sale(voucher)).arg("version").arg("initial");
+    read.arg(world.keys.sale(ShardId::only(voucher))).arg("version").arg("initial");
     let (version, initial) = conn.query(&read).await.unwrap();
-    let stock = conn.query(cmd("GET").arg(world.keys.stock(voucher))).await.unwrap();
+    let stock = conn.query(cmd("GET").arg(world.keys.stock(ShardId::only(voucher)))).await.unwrap();
     (version, initial, stock)
 }
 
@@ -52,7 +54,7 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     assert_eq!(world.ask(voucher, 7).await, Outcome::SoldOut);
     world.release().await;
     world.settled().await;
-    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 6);
+    assert_eq!(world.store.live_orders(ShardId::only(voucher), None, 99).await.unwrap().len(), 6);
     world.balanced().await;
 
     world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
@@ -87,7 +89,7 @@ async fn an_invalid_stock_change_has_no_effect() {
     let most = world.create(sale(MAX_STOCK)).await;
     assert!(world.execute(Command::Restock { voucher: most, by: 1 }).await.is_err());
     let mut drop = cmd("DEL");
-    drop.arg(world.keys.sale(most)).arg(world.keys.stock(most));
+    drop.arg(world.keys.sale(ShardId::only(most))).arg(world.keys.stock(ShardId::only(most)));
     world.redis.connection().query::<u64>(&drop).await.unwrap();
     let error = cut(&world, most, 1).await.unwrap_err();
     assert!(matches!(error, EngineError::NotHeld(_)), "{error}");
@@ -129,7 +131,7 @@ async fn a_stock_reduction_yields_to_a_concurrent_change() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_pieces() {
     let (world, voucher) = World::with_sale(10).await;
-    let old = world.store.sale(voucher).await.unwrap();
+    let old = world.store.shard(ShardId::only(voucher)).await.unwrap();
     let (mut other, cutting) = half_way(&world, voucher, 4).await;
     // What a node does for each sale at its start.
     let synced = sale_copy::sync(&mut world.servers(), &old, "").await.unwrap();
@@ -167,8 +169,8 @@ async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduct
     let (mut world, voucher) = World::with_sale(10).await;
     let die_half_way = async |world: &World, version: u64| {
         let mut call = scripts::CUT.prepare_invoke();
-        call.key(world.keys.sale(voucher)).key(world.keys.stock(voucher));
-        call.key(world.keys.buyers(voucher)).key(world.keys.partition_of(voucher).watermark());
+        let shard = ShardId::only(voucher);
+        call.key(&world.keys.sale_keys(shard)).key(world.keys.partition_of(shard).watermark());
         call.arg(4).arg(version).arg(300).arg("a process that dies").arg("");
         let result: (String, i64) = world.redis.connection().invoke(&call).await.unwrap();
         assert_eq!(result, ("cut".to_owned(), 6));

@@ -9,7 +9,7 @@ use seckill_engine::{
     retention::{self, Trimmed},
     settings::Settings,
 };
-use seckill_model::{NewSale, Outcome, SaleState};
+use seckill_model::{NewSale, Outcome, SaleState, ShardId};
 use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
 
@@ -124,7 +124,7 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     assert_eq!(archive().await, [], "nothing is over");
     world.execute(Command::EndSale(voucher)).await.unwrap();
     // In-flight orders have to arrive first.
-    let live = world.store.live_orders(voucher, None, 1).await.unwrap()[0];
+    let live = world.store.live_orders(ShardId::only(voucher), None, 1).await.unwrap()[0];
     world
         .add_entry(&[
             "userId",
@@ -139,10 +139,10 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     assert_eq!(archive().await, [voucher]);
     assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Archived);
     for key in [
-        world.keys.sale(voucher),
-        world.keys.stock(voucher),
-        world.keys.buyers(voucher),
-        world.keys.tally(voucher),
+        world.keys.sale(ShardId::only(voucher)),
+        world.keys.stock(ShardId::only(voucher)),
+        world.keys.buyers(ShardId::only(voucher)),
+        world.keys.tally(ShardId::only(voucher)),
     ] {
         assert_eq!(world.server.query::<u64>(&["EXISTS", &key]), 0, "{key}");
     }
@@ -154,9 +154,14 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     assert!(audit.balanced && audit.sales[0].persisted == 60, "{audit:?}");
     world.balanced().await;
     // A copy loaded by a node in between is removed by the next run.
-    conn.query::<()>(cmd("SET").arg(world.keys.stock(voucher)).arg(5)).await.unwrap();
+    conn.query::<()>(cmd("SET").arg(world.keys.stock(ShardId::only(voucher))).arg(5))
+        .await
+        .unwrap();
     retention::archive_ended(&mut world.servers(), 0, &CancellationToken::new()).await.unwrap();
-    assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.stock(voucher)]), 0);
+    assert_eq!(
+        world.server.query::<u64>(&["EXISTS", &world.keys.stock(ShardId::only(voucher))]),
+        0
+    );
     assert_eq!(world.store.sales().await.unwrap().len(), 1);
     assert!(matches!(world.ask(other, 1).await, Outcome::Admitted { .. }));
 }
@@ -180,9 +185,9 @@ async fn a_limit_above_one_is_enforced() {
     let report = world.rush(LoadTest { repeat: 1.0, ..LoadTest::new(voucher, 60) }).await;
     assert_eq!((report.admitted, report.persisted, report.errors), (97, 97, 0), "{report:?}");
     world.settled_and_balanced().await;
-    let ledger = world.store.ledger(voucher).await.unwrap();
+    let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.stock, ledger.doubled), (100, 0, 0));
-    let mut held = world.store.live_orders(voucher, None, 200).await.unwrap();
+    let mut held = world.store.live_orders(ShardId::only(voucher), None, 200).await.unwrap();
     held.retain(|order| order.user_id.0 == 7);
     assert_eq!(held.iter().map(|order| order.place).collect::<Vec<_>>(), [1, 2, 3]);
 }

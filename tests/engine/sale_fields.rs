@@ -2,7 +2,7 @@
 
 use seckill_engine::{commands::Command, recovery::repair};
 use seckill_model::{
-    OrderEntry, OrderId, Outcome, UserId,
+    OrderEntry, OrderId, Outcome, ShardId, UserId,
     ledger::{Cure, Finding},
 };
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ const CHANGES: [(&str, &str); 5] = [
 async fn a_node_sets_changed_fields_back_and_says_so() {
     let (world, voucher) = World::with_sale(10).await;
     world.admits().await;
-    let key = world.keys.sale(voucher);
+    let key = world.keys.sale(ShardId::only(voucher));
     for (user, (field, value)) in (1..).zip(CHANGES) {
         let right: String = world.server.query(&["HGET", &key, field]);
         world.server.query::<u64>(&["HSET", &key, field, value]);
@@ -57,7 +57,7 @@ async fn the_audit_finds_changed_fields_and_its_repair_sets_them_back() {
     world.admit(voucher, 1..=3).await;
     world.settled().await;
     world.stop_node().await;
-    let key = world.keys.sale(voucher);
+    let key = world.keys.sale(ShardId::only(voucher));
     for (field, value) in CHANGES {
         let right: String = world.server.query(&["HGET", &key, field]);
         world.server.query::<u64>(&["HSET", &key, field, value]);
@@ -91,7 +91,7 @@ async fn more_orders_of_a_user_than_the_limit_are_a_finding() {
                 })
                 .collect();
             world.store.write_orders(&entries, now).await.unwrap();
-            let ledger = world.store.ledger(voucher).await.unwrap();
+            let ledger = world.store.ledger(ShardId::only(voucher)).await.unwrap();
             assert_eq!((ledger.live, ledger.doubled), (orders.into(), doubled), "{limit}");
         }
     }

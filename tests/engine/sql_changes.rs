@@ -13,7 +13,7 @@ use seckill_engine::{
     settings::Settings,
     telemetry::snapshot::{AlarmKind, Snapshot},
 };
-use seckill_model::{EntryId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_model::{EntryId, ShardId, VoucherId, filter::Filter, ledger::Finding};
 use seckill_redis::{dead_letters, keys::node_of, stream};
 use sqlx::{AssertSqlSafe, Executor as _};
 
@@ -31,7 +31,7 @@ fn dead(world: &World) -> u64 {
 }
 
 async fn live(world: &World, voucher: VoucherId) -> u64 {
-    world.store.ledger(voucher).await.unwrap().live
+    world.store.ledger(ShardId::only(voucher)).await.unwrap().live
 }
 
 async fn event(world: &World, what: &str) -> bool {
@@ -180,9 +180,11 @@ async fn what_hits_one_order_makes_it_a_dead_letter(database: Database) {
     let none = u64::MAX.to_string();
     world.add_entry(&["userId", "5", "voucherId", &none, "id", "1"]).await;
     let v = voucher.to_string();
-    let _: u64 = world.server.query(&["HSET", &world.keys.buyers(voucher), &none, "77"]);
-    let _: u64 = world.server.query(&["HINCRBY", &world.keys.buyers(voucher), "seq", "1"]);
-    let _: i64 = world.server.query(&["DECR", &world.keys.stock(voucher)]);
+    let _: u64 =
+        world.server.query(&["HSET", &world.keys.buyers(ShardId::only(voucher)), &none, "77"]);
+    let _: u64 =
+        world.server.query(&["HINCRBY", &world.keys.buyers(ShardId::only(voucher)), "seq", "1"]);
+    let _: i64 = world.server.query(&["DECR", &world.keys.stock(ShardId::only(voucher))]);
     world.add_entry(&["userId", &none, "voucherId", &v, "id", "77"]).await;
     world.settled().await;
     assert_eq!((dead(&world), live(&world, voucher).await), (4, 49));
@@ -217,7 +219,7 @@ async fn foreign_rows_stop_no_partition(database: Database) {
     let (first, second) = (world.create(sale(200)).await, world.create(sale(200)).await);
     world.hold().await;
     let row = format!(
-        "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, create_time, update_time) \
+        "INSERT INTO tb_voucher_order (id, user_id, voucher_id, buyer_place, create_time, update_time) \
          VALUES (-5, 3, {first}, 1, 1, 1)"
     );
     sql(&world, &row).await;
@@ -403,7 +405,7 @@ async fn letters_of_a_lost_sale_are_kept(database: Database) {
     };
     assert_eq!(report.replayed, 10);
     world.settled_and_balanced().await;
-    let sql = world.store.ledger(voucher).await.unwrap();
+    let sql = world.store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((sql.live, sql.closed), (10, 10));
 }
 

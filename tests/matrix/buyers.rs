@@ -13,7 +13,7 @@ use seckill_engine::admission::{Admission, AdmissionError};
 use seckill_model::{Outcome, UserId, VoucherId};
 use tokio::task::JoinHandle;
 
-use super::plan::{Ask, Plan};
+use super::plan::Ask;
 
 /// A reply with an order ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,13 +104,12 @@ impl Buyers {
         entrances: &[Admission],
         issuer: usize,
         vouchers: &[VoucherId],
-        (plan, lanes): (&Plan, Vec<Vec<Ask>>),
+        lanes: Vec<Vec<Ask>>,
         log: &Log,
     ) -> Self {
         let spawn = |(at, asks): (usize, Vec<Ask>)| {
             let (admission, log) = (entrances[at % entrances.len()].clone(), log.clone());
-            let ask =
-                |(sale, user): Ask| (vouchers[sale], plan.sale_of(vouchers[sale], user), user);
+            let ask = |(sale, user): Ask| (vouchers[sale], user);
             let asks: Vec<_> = asks.into_iter().map(ask).collect();
             tokio::spawn(lane((issuer, at), admission, asks, log))
         };
@@ -128,15 +127,15 @@ impl Buyers {
     }
 }
 
-/// A request: the voucher, the sale of its order, and the user.
-type Asked = (VoucherId, VoucherId, u64);
+/// A request: the voucher and the user.
+type Asked = (VoucherId, u64);
 
 async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<Asked>, log: Log) {
     let mut random = ChaCha8Rng::seed_from_u64(lane.1 as u64);
-    for (asked, voucher, user) in asks {
+    for (voucher, user) in asks {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
-            let outcome = admission.request(asked, UserId(user)).answer().await.outcome;
+            let outcome = admission.request(voucher, UserId(user)).answer().await.outcome;
             if Instant::now() > until {
                 let what = format!("buyer {user} of #{voucher} got no answer in time: {outcome:?}");
                 println!("{what}");
@@ -164,7 +163,7 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<Asked>, log:
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Ok(Outcome::SoldOut) => {
-                    log.sold_out.lock().unwrap().insert(asked);
+                    log.sold_out.lock().unwrap().insert(voucher);
                     break;
                 }
                 Ok(Outcome::Ended | Outcome::NotStarted { .. }) => break,

@@ -10,24 +10,32 @@ use super::{buyers::Receipt, stage::connection, world::World};
 /// The contents of SQL and Redis, read at rest.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// id -> user, voucher, place, status, paid, closed.
-    orders: HashMap<i64, (i64, i64, i64, i64, bool, bool)>,
-    /// voucher -> initial, stock, limit, version.
-    sales: BTreeMap<i64, (i64, i64, i64, i64)>,
+    /// By ID.
+    orders: HashMap<i64, Order>,
+    /// shard -> initial, stock, limit, version.
+    sales: BTreeMap<Shard, (i64, i64, i64, i64)>,
+    /// Sales over shards whose own row does not have their sum.
+    not_the_sum: Vec<i64>,
     /// order -> whether Redis has it back.
     give_backs: HashMap<i64, bool>,
     /// Writes under a lower token than an earlier one of the same job.
     fallen: Vec<String>,
-    /// voucher -> its state in Redis.
-    redis: BTreeMap<i64, Held>,
+    /// shard -> its state in Redis.
+    redis: BTreeMap<Shard, Held>,
     /// Undelivered and pending orders of the stream: order -> voucher.
     under_way: HashMap<i64, i64>,
     /// Orders among the dead letters.
     dead: HashSet<i64>,
 }
 
-/// Id, user, voucher, place, status, paid, closed.
-type OrderRow = (i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
+/// User, voucher, place, status, paid, closed, shard.
+type Order = (i64, i64, i64, i64, bool, bool, i64);
+
+/// Voucher and number; 0 for a sale that is not spread.
+type Shard = (i64, i64);
+
+/// Id, user, voucher, place, status, paid, closed, shard.
+type OrderRow = (i64, i64, i64, i64, i64, Option<i64>, Option<i64>, i64);
 
 #[derive(Debug, Default)]
 struct Held {
@@ -50,22 +58,34 @@ impl Seen {
         let mut sql = world.sql().await;
         // `+ 0`: a small integer in one database is a boolean in another.
         let rows: Vec<OrderRow> = sqlx::query_as(
-            "SELECT id, user_id, voucher_id, place + 0, status + 0, pay_time, close_time FROM tb_voucher_order",
+            "SELECT id, user_id, voucher_id, buyer_place + 0, status + 0, pay_time, close_time, shard + 0 \
+             FROM tb_voucher_order",
         )
         .fetch_all(&mut sql)
         .await
         .unwrap();
-        for (id, user, voucher, place, status, paid, closed) in rows {
-            let row = (user, voucher, place, status, paid.is_some(), closed.is_some());
+        for (id, user, voucher, place, status, paid, closed, shard) in rows {
+            let row = (user, voucher, place, status, paid.is_some(), closed.is_some(), shard);
             self.orders.insert(id, row);
         }
-        let rows: Vec<(i64, i64, i64, i64, i64)> = sqlx::query_as(
-            "SELECT voucher_id, initial_stock, stock, user_limit + 0, version FROM tb_seckill_voucher",
+        let rows: Vec<(i64, i64, i64, i64, i64, i64)> = sqlx::query_as(
+            "SELECT voucher_id, user_limit * 0, initial_stock, stock, user_limit + 0, version \
+             FROM tb_seckill_voucher WHERE shards IS NULL \
+             UNION ALL SELECT p.voucher_id, p.shard + 0, p.initial_stock, p.stock, s.user_limit + 0, p.version \
+             FROM tb_shard_stock p JOIN tb_seckill_voucher s ON s.voucher_id = p.voucher_id",
         )
         .fetch_all(&mut sql)
         .await
         .unwrap();
-        self.sales = rows.into_iter().map(|it| (it.0, (it.1, it.2, it.3, it.4))).collect();
+        let sale = |it: (i64, i64, i64, i64, i64, i64)| ((it.0, it.1), (it.2, it.3, it.4, it.5));
+        self.sales = rows.into_iter().map(sale).collect();
+        self.not_the_sum = sqlx::query_scalar(
+            "SELECT voucher_id FROM tb_seckill_voucher s WHERE shards IS NOT NULL AND (stock IS NOT NULL \
+             OR initial_stock <> (SELECT SUM(initial_stock) FROM tb_shard_stock p WHERE p.voucher_id = s.voucher_id))",
+        )
+        .fetch_all(&mut sql)
+        .await
+        .unwrap();
         let rows: Vec<(i64, Option<i64>)> =
             sqlx::query_as("SELECT order_id, given FROM tb_give_back")
                 .fetch_all(&mut sql)
@@ -96,13 +116,15 @@ impl Seen {
             self.read_stream(&mut redis, &key("orders"));
             let sales: Vec<String> = cmd("KEYS").arg(key("sale:*")).query(&mut redis).unwrap();
             for sale in sales.into_iter().filter(|key| !key.ends_with(":replaced")) {
-                let number: i64 = sale.rsplit(':').next().unwrap().parse().unwrap();
+                let name = sale.rsplit(':').next().unwrap().to_owned();
+                let (voucher, shard) = name.split_once('.').unwrap_or((&name, "0"));
+                let number = (voucher.parse().unwrap(), shard.parse().unwrap());
                 let sale: HashMap<String, String> =
                     cmd("HGETALL").arg(&sale).query(&mut redis).unwrap();
                 let stock: Option<i64> =
-                    cmd("GET").arg(key(&format!("stock:{number}"))).query(&mut redis).unwrap();
+                    cmd("GET").arg(key(&format!("stock:{name}"))).query(&mut redis).unwrap();
                 let mut buyers: HashMap<String, i64> =
-                    cmd("HGETALL").arg(key(&format!("buyers:{number}"))).query(&mut redis).unwrap();
+                    cmd("HGETALL").arg(key(&format!("buyers:{name}"))).query(&mut redis).unwrap();
                 buyers.remove("seq");
                 let of_sale = |name: &str| sale.get(name).and_then(|it| it.parse().ok());
                 let (initial, version) = (of_sale("initial"), of_sale("version").unwrap_or(0));
@@ -145,24 +167,37 @@ impl Seen {
     pub fn findings(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut say = |what: String| wrong.push(what);
-        for (voucher, (initial, stock, _, version)) in &self.sales {
-            let live: HashMap<i64, (i64, i64)> = self
-                .orders
-                .iter()
-                .filter(|(_, it)| it.1 == *voucher && !matches!(it.3, 4 | 5))
-                .map(|(id, it)| (*id, (it.0, it.2)))
-                .collect();
+        for voucher in &self.not_the_sum {
+            say(format!("3: #{voucher} is not the sum of its shards"));
+        }
+        let mut shards: HashMap<(i64, i64), i64> = HashMap::new();
+        for (user, voucher, .., shard) in self.orders.values() {
+            if *shards.entry((*voucher, *user)).or_insert(*shard) != *shard {
+                say(format!("4: user {user} of #{voucher} was sold to by two shards"));
+            }
+        }
+        for (&(of, number), (initial, stock, _, version)) in &self.sales {
+            let voucher = format!("{of}.{number}");
+            let live_of = |is_mine: &dyn Fn(i64) -> bool| -> HashMap<i64, (i64, i64)> {
+                let live = self
+                    .orders
+                    .iter()
+                    .filter(|(_, it)| it.1 == of && is_mine(it.6) && !matches!(it.3, 4 | 5));
+                live.map(|(id, it)| (*id, (it.0, it.2))).collect()
+            };
+            let live = live_of(&|shard| shard == number);
             if stock + live.len() as i64 != *initial || *stock < 0 {
                 say(format!("3: #{voucher} SQL {initial} is not {stock} + {}", live.len()));
             }
             let mut seats: HashMap<(i64, i64), u64> = HashMap::new();
-            for seat in live.values() {
+            // Whichever shard sold it.
+            for seat in live_of(&|_| true).values() {
                 *seats.entry(*seat).or_default() += 1;
             }
             if seats.values().any(|count| *count > 1) {
                 say(format!("4: #{voucher} has buyers with two live orders at one place"));
             }
-            let Some(held) = self.redis.get(voucher) else {
+            let Some(held) = self.redis.get(&(of, number)) else {
                 say(format!("1: #{voucher} is not in Redis"));
                 continue;
             };
@@ -231,7 +266,7 @@ impl Seen {
     pub fn promises(&self, receipts: &[Receipt], gone: &HashSet<i64>) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut owners: HashMap<i64, (i64, u64)> = HashMap::new();
-        let mut last: HashMap<((usize, usize), i64), i64> = HashMap::new();
+        let mut last: HashMap<((usize, usize), Shard), i64> = HashMap::new();
         for one in receipts {
             let voucher = one.voucher.0 as i64;
             let owner = *owners.entry(one.order).or_insert((voucher, one.user));
@@ -241,9 +276,10 @@ impl Seen {
                     one.order
                 ));
             }
-            // Each partition issues its own IDs, and a sale belongs to one.
-            if one.admitted {
-                let before = last.insert((one.lane, voucher), one.order);
+            // Each partition issues its own IDs, and a shard belongs to one.
+            let shard = self.orders.get(&one.order).map(|row| row.6);
+            if let Some(shard) = shard.filter(|_| one.admitted) {
+                let before = last.insert((one.lane, (voucher, shard)), one.order);
                 if before.is_some_and(|before| before >= one.order) {
                     wrong.push(format!("5: {one:?} came after {before:?}"));
                 }
@@ -258,7 +294,7 @@ impl Seen {
             }
         }
         for (id, row) in &self.orders {
-            let (_, _, _, status, paid, closed) = *row;
+            let (_, _, _, status, paid, closed, _) = *row;
             let fine = match status {
                 1 => !paid && !closed,
                 2 => paid && !closed,

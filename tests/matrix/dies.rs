@@ -88,7 +88,7 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
         take_over(&mut world, plan, true).await?;
     }
     let entrance = stage::entrance(&world);
-    Buyers::ask(&[entrance], 2, &vouchers, (plan, plan.lanes(2, 3)), &log).done().await;
+    Buyers::ask(&[entrance], 2, &vouchers, plan.lanes(2, 3), &log).done().await;
     stage::settle(&world, &[next]).await?;
     stage::give_back(&world).await?;
     if gone.is_empty() {
@@ -117,7 +117,7 @@ async fn before(
 ) -> Result<(), String> {
     let result = |error: EngineError| error.to_string();
     world.start_node();
-    let buyers = Buyers::ask(&[stage::entrance(world)], 0, vouchers, (plan, plan.lanes(0, 3)), log);
+    let buyers = Buyers::ask(&[stage::entrance(world)], 0, vouchers, plan.lanes(0, 3), log);
     let sticks = matches!(fate, Fate::DiesAt(Point::AfterClaim | Point::AfterRebuild, _));
     if sticks {
         world.hold().await;
@@ -194,8 +194,7 @@ async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), St
     // A process that died between pausing and resuming left the sale paused.
     for sale in world.store.sales().await.map_err(|error| error.to_string())? {
         if sale.state == SaleState::Paused {
-            let voucher = sale.shard.map_or(sale.voucher_id, |shard| shard.of);
-            let resumed = world.execute(Command::ResumeSale(voucher)).await;
+            let resumed = world.execute(Command::ResumeSale(sale.voucher_id)).await;
             resumed.map_err(|error| error.to_string())?;
         }
     }
@@ -309,9 +308,7 @@ pub async fn be_one(result: &str) {
     let [seed, url, database, first, last] = parts[..] else { panic!("{result}") };
     let plan = Plan::of(seed.parse().unwrap());
     let all = first.parse().unwrap()..=last.parse().unwrap();
-    // The IDs of shards follow that of their voucher.
-    let apart = if plan.shards > 1 { usize::from(plan.shards) + 1 } else { 1 };
-    let vouchers: Vec<VoucherId> = all.step_by(apart).map(VoucherId).collect();
+    let vouchers: Vec<VoucherId> = all.map(VoucherId).collect();
     let world = Beside::at(Redis::from_url(url).unwrap(), database, plan.partitions, |it| {
         plan.settings(it);
     })
@@ -322,10 +319,10 @@ pub async fn be_one(result: &str) {
     let entrance = node.operator().admission.clone().unwrap();
     let mut lanes = plan.lanes(1, 3);
     let late: Vec<_> = lanes.iter_mut().map(|lane| lane.split_off(lane.len() / 2)).collect();
-    Buyers::ask(std::slice::from_ref(&entrance), 10, &vouchers, (&plan, lanes), &log).done().await;
+    Buyers::ask(std::slice::from_ref(&entrance), 10, &vouchers, lanes, &log).done().await;
     // The clock steps in a process of its own, so that no other test sees it.
     fault_injection::step_clock(plan.step);
-    Buyers::ask(&[entrance], 10, &vouchers, (&plan, late), &log).done().await;
+    Buyers::ask(&[entrance], 10, &vouchers, late, &log).done().await;
     let rest = async || {
         let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
         (0..plan.partitions).all(|part| at_rest(&mut redis, part).0)

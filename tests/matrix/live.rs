@@ -11,7 +11,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use redis::cmd;
 use seckill_engine::{fault_injection, node::Node, servers::Servers, vouchers::Vouchers};
-use seckill_model::{Millis, VoucherId, order_id::utc_day};
+use seckill_model::{Millis, ShardId, VoucherId, order_id::utc_day};
 use seckill_redis::{Redis, scripts};
 use seckill_store::fault_injection::{Ill, Illness};
 use sqlx::{AnyConnection, Executor as _};
@@ -53,7 +53,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     let mut sizes = AofSizes::watch(&world);
     let fails_over = faults.iter().any(|(_, it)| matches!(it, Fault::FailedOver { .. }));
     let mut replica = fails_over.then(|| world.server.replica());
-    let buyers = Buyers::ask(&entrances, 0, &vouchers, (plan, plan.lanes(0, 1)), &log);
+    let buyers = Buyers::ask(&entrances, 0, &vouchers, plan.lanes(0, 1), &log);
     let stop = CancellationToken::new();
     let closing = plan.closing.then(|| stage::close_and_pay(&world, &log, stop.clone()));
     let names = [&[NODE], &OTHERS[..plan.nodes - 1]].concat();
@@ -78,13 +78,12 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
             Fault::ConsumerRemoved(most)
             | Fault::TrimmedPending(most)
             | Fault::TrimmedAll(most) => stick(&world, &nodes, &log, &buyers, *fault, most).await?,
-            Fault::Key(key, harm) => damage(&world, plan.sale_of(vouchers[0], 0), key, harm).await,
+            Fault::Key(key, harm) => damage(&world, plan.shard_of(vouchers[0], 0), key, harm).await,
             Fault::OldRedis(age) => old_copy(&mut world, age).await,
             Fault::OldRows(age) => old_rows(&world, age).await,
             Fault::OrdersRejected(time) => sql_changes::reject(&world, None, time).await,
             Fault::SaleRejected(time) => {
-                let sale = plan.sale_of(vouchers[0], 0);
-                sql_changes::reject(&world, Some(sale), time).await;
+                sql_changes::reject(&world, Some(vouchers[0]), time).await;
             }
             Fault::SaleLost => sql_changes::lose(&world, vouchers[0]).await,
             Fault::Cuts { late, slow } => {
@@ -93,8 +92,8 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
                 illness.set(Ill::Not);
             }
             Fault::Forged(count) => {
-                let sales = vouchers.iter().map(|it| plan.sale_of(*it, 0));
-                forge(&world, &sales.collect::<Vec<_>>(), count);
+                let shards = vouchers.iter().map(|it| plan.shard_of(*it, 0));
+                forge(&world, &shards.collect::<Vec<_>>(), count);
             }
             other => inflict(&world, &illness, other).await?,
         }
@@ -266,26 +265,29 @@ async fn cuts(world: &World, vouchers: &[VoucherId], late: Option<Duration>) {
 }
 
 /// Adds entries that look like those of admission.
-fn forge(world: &World, vouchers: &[VoucherId], count: usize) {
+fn forge(world: &World, shards: &[ShardId], count: usize) {
     let mut redis = stage::connection(world);
-    for (voucher, number) in vouchers.iter().flat_map(|it| (0..count).map(move |n| (it, n))) {
-        let orders = world.keys.partition_of(*voucher).orders();
+    for (shard, number) in shards.iter().flat_map(|it| (0..count).map(move |n| (it, n))) {
+        let (orders, voucher) = (world.keys.partition_of(*shard).orders(), shard.sale);
         let mut add = cmd("XADD");
         add.arg(orders).arg("*").arg("userId").arg(1_000_000 + number);
         add.arg("voucherId").arg(voucher.0).arg("id").arg(voucher.0 * 1_000 + number as u64 + 1);
+        if let Some(number) = shard.numbered() {
+            add.arg("shard").arg(number);
+        }
         // If the key has another type at the moment, nothing can be forged.
         let _ = add.query::<String>(&mut redis);
     }
 }
 
 /// Deletes a key, puts a value of another type there, or sets it back.
-async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
-    let (keys, of) = (&world.keys, world.keys.partition_of(voucher));
+async fn damage(world: &World, shard: ShardId, key: Key, harm: Harm) {
+    let (keys, of) = (&world.keys, world.keys.partition_of(shard));
     let key = match key {
-        Key::Sale => keys.sale(voucher),
-        Key::Stock => keys.stock(voucher),
-        Key::Buyers => keys.buyers(voucher),
-        Key::Tally => keys.tally(voucher),
+        Key::Sale => keys.sale(shard),
+        Key::Stock => keys.stock(shard),
+        Key::Buyers => keys.buyers(shard),
+        Key::Tally => keys.tally(shard),
         Key::Orders => of.orders(),
         Key::Dead => of.dead(),
         Key::Watermark => of.watermark(),
@@ -334,18 +336,22 @@ async fn old_copy(world: &mut World, age: Duration) {
 }
 
 /// Tables that are set back, and their columns but those that the database computes.
-const SET_BACK: [(&str, &str); 3] = [
+const SET_BACK: [(&str, &str); 4] = [
     (
         "tb_seckill_voucher",
         "voucher_id, initial_stock, stock, begin_time, end_time, state, version, user_limit, create_time, \
-         update_time, archive_time, delivered_version, shard_of, shards",
+         update_time, archive_time, delivered_version, shards",
+    ),
+    (
+        "tb_shard_stock",
+        "voucher_id, shard, initial_stock, stock, version, delivered_version, update_time, former_voucher_id",
     ),
     (
         "tb_voucher_order",
-        "id, user_id, voucher_id, place, pay_type, status, create_time, pay_time, use_time, refund_time, \
+        "id, user_id, voucher_id, shard, buyer_place, pay_type, status, create_time, pay_time, use_time, refund_time, \
          close_time, update_time",
     ),
-    ("tb_give_back", "order_id, user_id, voucher_id, place, closed, given"),
+    ("tb_give_back", "order_id, user_id, voucher_id, shard, buyer_place, closed, given"),
 ];
 
 /// Sets the tables of sales and orders back in one transaction, like a restored backup.
@@ -359,7 +365,10 @@ async fn old_rows(world: &World, age: Duration) {
     } else {
         (
             &["SET session_replication_role = replica"],
-            &["BEGIN", "LOCK TABLE tb_seckill_voucher, tb_voucher_order, tb_give_back"],
+            &[
+                "BEGIN",
+                "LOCK TABLE tb_seckill_voucher, tb_shard_stock, tb_voucher_order, tb_give_back",
+            ],
             "",
         )
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt as _, SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::settings::Settings;
-use seckill_model::{UserId, VoucherId, faults::Point, sale::Shard};
+use seckill_model::{SaleId, ShardId, Spread, UserId, VoucherId, faults::Point};
 
 /// A request: a user and the index of a sale in the plan.
 pub type Ask = (usize, u64);
@@ -280,22 +280,22 @@ impl Plan {
 
     /// The ID of a user: four of five belong to the same shard.
     fn user(&self, number: u64) -> u64 {
-        let shard = Shard { of: VoucherId(0), count: self.shards };
-        let first = |user: &u64| self.shards == 1 || shard.of_user(UserId(*user)).0 == 1;
+        let spread = Spread { sale: SaleId(0), count: self.shards };
+        let first = |user: &u64| self.shards == 1 || spread.of_user(UserId(*user)).number == 1;
         let ids = number * 1_000..(number + 1) * 1_000;
         ids.clone().find(|user| number.is_multiple_of(5) || first(user)).unwrap_or(ids.start)
     }
 
-    /// The sale of a user's orders: the shard.
-    pub fn sale_of(&self, voucher: VoucherId, user: u64) -> VoucherId {
-        let shard = Shard { of: voucher, count: self.shards };
-        if self.shards == 1 { voucher } else { shard.of_user(UserId(user)) }
+    /// The shard that sells to a user.
+    pub fn shard_of(&self, voucher: VoucherId, user: u64) -> ShardId {
+        let spread = Spread { sale: voucher.into(), count: self.shards };
+        if self.shards == 1 { ShardId::only(voucher) } else { spread.of_user(UserId(user)) }
     }
 
-    /// The sales of a voucher.
-    pub fn sales_of(&self, voucher: VoucherId) -> Vec<VoucherId> {
-        let shard = Shard { of: voucher, count: self.shards };
-        if self.shards == 1 { vec![voucher] } else { shard.all().collect() }
+    /// The shards of a sale.
+    pub fn shards_of(&self, voucher: VoucherId) -> Vec<ShardId> {
+        let spread = Spread { sale: voucher.into(), count: self.shards };
+        if self.shards == 1 { vec![ShardId::only(voucher)] } else { spread.all().collect() }
     }
 
     /// Part `part` of `of` of all requests, spread over the lanes; each lane sends them in sequence.

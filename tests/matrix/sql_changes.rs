@@ -53,6 +53,7 @@ pub async fn lose(world: &World, sale: VoucherId) {
     let all = [
         of("tb_give_back", "voucher_id"),
         of("tb_voucher_order", "voucher_id"),
+        of("tb_shard_stock", "voucher_id"),
         of("tb_seckill_voucher", "voucher_id"),
         of("tb_voucher", "id"),
     ];
@@ -64,12 +65,13 @@ pub async fn lose(world: &World, sale: VoucherId) {
     } else {
         "BEGIN"
     };
-    // The lock of the sale comes first, as with the writers of orders.
-    let lock = format!("UPDATE tb_seckill_voucher SET stock = stock WHERE voucher_id = {sale}");
+    // The locks of the stock come first, as with the writers of orders.
+    let lock = |table: &str| format!("UPDATE {table} SET stock = stock WHERE voucher_id = {sale}");
+    let locks = [lock("tb_shard_stock"), lock("tb_seckill_voucher")];
     loop {
         let done = async {
             sql.execute(begin).await?;
-            for statement in std::iter::once(&lock).chain(&all) {
+            for statement in locks.iter().chain(&all) {
                 sql.execute(AssertSqlSafe(statement.clone())).await?;
             }
             sql.execute("COMMIT").await

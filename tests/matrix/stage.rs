@@ -14,7 +14,9 @@ use seckill_engine::{
     recovery::repair,
     vouchers::Vouchers,
 };
-use seckill_model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_model::{
+    Fence, Millis, NewSale, OrderId, ShardId, VoucherId, filter::Filter, ledger::Finding,
+};
 use seckill_store::fault_injection::Illness;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -258,11 +260,11 @@ pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<()
 pub fn nothing_is_unsold(world: &World, plan: &Plan, log: &Log) -> Result<(), String> {
     let mut redis = connection(world);
     for voucher in log.sold_out() {
-        let left = plan.sales_of(voucher).into_iter().map(|id| {
+        let left = plan.shards_of(voucher).into_iter().map(|id| {
             let stock = cmd("GET").arg(world.keys.stock(id)).query::<Option<u64>>(&mut redis);
             (id, stock.unwrap().unwrap_or(0))
         });
-        let left: Vec<(VoucherId, u64)> = left.filter(|(_, left)| *left > 0).collect();
+        let left: Vec<(ShardId, u64)> = left.filter(|(_, left)| *left > 0).collect();
         if !left.is_empty() {
             return Err(format!("#{voucher} was sold out, and has {left:?}"));
         }
@@ -277,7 +279,7 @@ pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), St
     }
     let held = |voucher: VoucherId, user: u64| -> Option<i64> {
         let mut ask = cmd("HGET");
-        ask.arg(world.keys.buyers(voucher)).arg(user);
+        ask.arg(world.keys.buyers(plan.shard_of(voucher, user))).arg(user);
         ask.query(&mut connection(world)).unwrap()
     };
     for result in log.all().iter().step_by(17) {

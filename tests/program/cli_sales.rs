@@ -2,7 +2,7 @@
 
 use crate::support::{PATIENCE, Ran, Seckill, TestRedis, refused, wait_until_blocking};
 use redis::cmd;
-use seckill_model::VoucherId;
+use seckill_model::{SaleId, ShardId};
 use seckill_redis::Layout;
 use serde_json::Value;
 
@@ -294,7 +294,7 @@ fn a_sale_over_shards_has_one_id() {
     let create = ["sale", "create", "--title", "tea", "--stock", "40", "--shards", "4"];
     let id = json(&create)["voucher_id"].to_string();
     let number: u64 = id.parse().unwrap();
-    let (shard, sale) = (VoucherId(number + 2), format!("#{id}"));
+    let (shard, sale) = (ShardId { sale: SaleId(number), number: 2 }, format!("#{id}"));
     assert_eq!(json(&["rush", "--voucher", &id, "--users", "30"])["persisted"], 30);
     drop(worker);
 
@@ -305,29 +305,31 @@ fn a_sale_over_shards_has_one_id() {
     assert_eq!(json(&["orders", "list"]), listed);
     let order = orders[0]["id"].as_str().unwrap();
     assert_eq!(json(&["orders", "show", order])["order"]["voucher_id"], number);
-    let shown = run(&["sale", "show", &shard.to_string()]).expect_code(0).stdout;
-    assert!(shown.contains(&format!("a shard of sale {sale}")), "{shown}");
+    let shown = run(&["sale", "show", &id]).expect_code(0).stdout;
+    assert!(shown.contains(&format!("#{shard}")), "{shown}");
+    let next = (number + 1).to_string();
+    refused(run(&["sale", "show", &next]), 1, "there is no sale");
 
     let audit = json(&["audit"])["sales"].take();
-    let [whole, shards @ ..] = audit.as_array().unwrap().as_slice() else { panic!("{audit}") };
-    assert_eq!((&whole["voucher_id"], whole.get("shard_of")), (&number.into(), None), "{audit}");
+    let [whole] = audit.as_array().unwrap().as_slice() else { panic!("{audit}") };
+    assert_eq!((&whole["voucher_id"], whole.get("shard")), (&number.into(), None), "{audit}");
     assert_eq!((&whole["initial"], &whole["admitted"]), (&40.into(), &30.into()), "{audit}");
-    let of = |it: &Value| (it["voucher_id"].as_u64().unwrap(), it["shard_of"].as_u64().unwrap());
-    assert!(shards.iter().map(of).eq((1..=4).map(|nth| (number + nth, number))), "{audit}");
+    let of = |it: &Value| (it["voucher_id"].as_u64().unwrap(), it["shard"].as_u64().unwrap());
+    let shards = whole["shards"].as_array().unwrap();
+    assert!(shards.iter().map(of).eq((1..=4).map(|nth| (number, nth))), "{audit}");
     assert_eq!(json(&["audit", "--voucher", &id])["sales"], audit);
-    refused(run(&["audit", "--voucher", &shard.to_string()]), 1, &format!("use {sale}"));
 
     let mut redis = server.connection();
     let of = keys.partition_of(shard);
     let mut add = cmd("XADD");
-    add.arg(of.orders()).arg("*").arg("userId").arg(9_999).arg("voucherId").arg(shard.0);
-    add.arg("id").arg("627150921728720897").exec(&mut redis).unwrap();
+    add.arg(of.orders()).arg("*").arg("userId").arg(9_999).arg("voucherId").arg(number);
+    add.arg("shard").arg(2).arg("id").arg("627150921728720897").exec(&mut redis).unwrap();
     let mut take = cmd("XREADGROUP");
     take.arg("GROUP").arg(of.group()).arg("node-b/1").arg("STREAMS").arg(of.orders()).arg(">");
     take.exec(&mut redis).unwrap();
     let mut bury = cmd("XADD");
     bury.arg(of.dead()).arg("*").arg("reason").arg("by hand").arg("body:userId").arg(9_998);
-    bury.arg("body:voucherId").arg(shard.0).arg("body:id").arg("627150921728720898");
+    bury.arg("body:voucherId").arg(number).arg("body:id").arg("627150921728720898");
     bury.exec(&mut redis).unwrap();
     let filter = format!("voucher={id}");
     for (command, list) in [("pending", "entries"), ("dead", "letters")] {
@@ -343,7 +345,7 @@ fn a_sale_over_shards_has_one_id() {
     }
 
     cmd("INCR").arg(keys.stock(shard)).exec(&mut redis).unwrap();
-    let finding = format!("{sale}, shard #{shard}: Redis: initial");
+    let finding = format!("{sale}, shard 2: Redis: initial");
     for command in ["audit", "status"] {
         let output = run(&[command]).expect_code(1).stdout;
         assert!(output.contains(&finding), "'{finding}' is not in: {output}");

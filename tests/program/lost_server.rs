@@ -5,7 +5,7 @@ use std::{
     net::TcpStream,
 };
 
-use seckill_model::VoucherId;
+use seckill_model::{SaleId, ShardId};
 use seckill_redis::Layout;
 use serde_json::Value;
 
@@ -23,6 +23,12 @@ struct Site {
     /// The partitions of the primary that will be lost.
     partitions: Vec<u16>,
     spread: String,
+}
+
+/// The sale that is not spread, or the shard, of a line of `sale list` or `audit`.
+fn shard_of(line: &Value) -> ShardId {
+    let (sale, number) = (line["voucher_id"].as_u64().unwrap(), line["shard"].as_u64());
+    ShardId { sale: SaleId(sale), number: number.unwrap_or(0) as u16 }
 }
 
 impl Site {
@@ -65,9 +71,9 @@ impl Site {
         self.home.run(&[&["--redis", &self.url], args].concat())
     }
 
-    fn is_lost(&self, voucher: &Value) -> bool {
-        let keys = Layout::new(PARTITIONS, true);
-        let of = keys.partition_of(VoucherId(voucher.as_u64().unwrap()));
+    /// The server of a sale that is not spread, or of a shard.
+    fn is_lost(&self, line: &Value) -> bool {
+        let of = Layout::new(PARTITIONS, true).partition_of(shard_of(line));
         self.partitions.contains(&of.number())
     }
 
@@ -84,8 +90,8 @@ impl Site {
     /// Only the figures of the lost server are unknown.
     fn is_marked(&self, sale: &Value) {
         let shards = sale["shards"].as_array().map_or(&[][..], Vec::as_slice);
-        let unknown = self.is_lost(&sale["voucher_id"]) && shards.is_empty()
-            || shards.iter().any(|shard| self.is_lost(&shard["voucher_id"]));
+        let unknown = self.is_lost(sale) && shards.is_empty()
+            || shards.iter().any(|shard| self.is_lost(shard));
         assert_eq!(sale["stock"].is_null(), unknown, "{sale}");
         assert_eq!(sale["admitted"].is_null(), unknown, "{sale}");
         for shard in shards {
@@ -158,11 +164,14 @@ impl Site {
         let (whole, parts): (Vec<_>, Vec<_>) =
             read.iter().partition(|sale| sale["incomplete"] == true);
         assert_eq!(whole.len(), 2, "one row a sale: {audit}");
-        assert!(!parts.iter().any(|sale| self.is_lost(&sale["voucher_id"])), "{audit}");
+        let shards: Vec<&Value> =
+            whole.iter().flat_map(|sale| sale["shards"].as_array().unwrap()).collect();
+        let all = || parts.iter().copied().chain(shards.iter().copied());
+        assert!(!all().any(|sale| self.is_lost(sale)), "{audit}");
         // Both sales over shards, and one ordinary sale in each lost partition.
         assert!(unread.contains(&self.spread.parse().unwrap()), "{audit}");
         assert_eq!(unread.len(), 2 + self.partitions.len(), "{audit}");
-        assert_eq!(parts.len(), 3 * (8 - self.partitions.len()), "{audit}");
+        assert_eq!(all().count(), 3 * (8 - self.partitions.len()), "{audit}");
     }
 
     /// The reachable shards have the change, and the others are named.
@@ -172,9 +181,8 @@ impl Site {
         let is_named = |sale: &&Value| refused.contains(&format!("sale #{} ", sale["voucher_id"]));
         let whole = whole.as_array().unwrap().iter().find(is_named).expect(&refused);
         self.is_marked(whole);
-        let lost = whole["shards"].as_array().unwrap().iter().map(|shard| &shard["voucher_id"]);
-        let lost: Vec<String> =
-            lost.filter(|id| self.is_lost(id)).map(|id| format!("#{id}")).collect();
+        let lost = whole["shards"].as_array().unwrap().iter().filter(|it| self.is_lost(it));
+        let lost: Vec<String> = lost.map(|it| it["shard"].to_string()).collect();
         for part in [&lost.join(", "), "is committed", "'seckill work'"] {
             assert!(refused.contains(part), "'{part}' is not in: {refused}");
         }
@@ -203,8 +211,8 @@ impl Site {
         assert_eq!(count("persisted"), count("admitted"), "{rushed}");
         self.delivers_to_the_rest(&["sale", "pause", &self.spread]);
         for shard in shown()["shards"].as_array().unwrap() {
-            if !self.is_lost(&shard["voucher_id"]) {
-                let sale = keys.sale(VoucherId(shard["voucher_id"].as_u64().unwrap()));
+            if !self.is_lost(shard) {
+                let sale = keys.sale(shard_of(shard));
                 let state: String = self.cluster.query(&sale, &["HGET", &sale, "state"]);
                 assert_eq!(state, "paused", "{shard}");
             }

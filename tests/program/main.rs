@@ -28,4 +28,5 @@ mod random;
 mod terminal;
 mod terminal_restore;
 mod unwitnessed;
+mod upgrade;
 mod wide_titles;

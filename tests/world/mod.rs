@@ -21,7 +21,7 @@ use seckill_engine::{
     settings::Settings,
 };
 use seckill_model::{
-    Millis, NewSale, Outcome, Sale, UserId, VoucherId, filter::Filter, ledger::Finding,
+    Millis, NewSale, Outcome, Sale, ShardId, UserId, VoucherId, filter::Filter, ledger::Finding,
 };
 use seckill_redis::{Layout, Redis, keys::node_of};
 use seckill_store::{
@@ -86,7 +86,7 @@ pub async fn restock(
     by: i64,
     seen: Option<u64>,
 ) -> Result<Sale, StoreError> {
-    Ok(store.restock(&[(voucher, by, seen)]).await?.remove(0))
+    Ok(store.restock(&[(ShardId::only(voucher), by, seen)]).await?.remove(0).sale)
 }
 
 /// The newest lines of the audit log, newest first, as they were before they were stored.
@@ -349,7 +349,7 @@ impl World {
     /// Slot -> order, as stored in Redis.
     pub fn buyers(&self, voucher: VoucherId) -> HashMap<String, String> {
         let mut buyers: HashMap<String, String> =
-            self.server.query(&["HGETALL", &self.keys.buyers(voucher)]);
+            self.server.query(&["HGETALL", &self.keys.buyers(ShardId::only(voucher))]);
         buyers.remove("seq");
         buyers
     }

@@ -498,7 +498,7 @@ impl Migration {
             version: 1,
             delivered: 0,
             created,
-            shard: None,
+            spread: None,
         };
         let now = self.conn.now().await?;
         let imported = self.engine.store.import_sale(&sale, &plan.orders(now), now, fence).await;

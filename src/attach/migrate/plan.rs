@@ -7,7 +7,7 @@ use std::{
 
 use redis::{InfoDict, cmd};
 use seckill_model::{
-    Millis, OrderId, OrderStatus, Reason, SaleOrder, SaleState, UserId, VoucherId,
+    Millis, OrderId, OrderStatus, Reason, SaleOrder, SaleState, ShardId, UserId, VoucherId,
     ledger::sentences,
     reason,
     sale::{check_stock, check_title},
@@ -85,7 +85,13 @@ impl Plan {
             let Moving { id, status, created, paid, pay_type } = *it;
             let is_paid = status != OrderStatus::Unpaid;
             ImportedOrder {
-                order: SaleOrder { id, user_id: *user, voucher_id: self.voucher_id, place: 1 },
+                order: SaleOrder {
+                    id,
+                    user_id: *user,
+                    voucher_id: self.voucher_id,
+                    shard: 0,
+                    place: 1,
+                },
                 status,
                 created: created.unwrap_or(now),
                 paid: paid.filter(|_| is_paid),
@@ -400,13 +406,13 @@ impl Migration {
         }
         let sale = self.engine_sale().await?;
         let Engine { store, keys, conn, .. } = &mut self.engine;
-        let ours = keys.sale_keys(voucher);
+        let ours = keys.sale_keys(ShardId::only(voucher));
         let used = [
             self.profile.stock(voucher),
             self.profile.buyers(voucher),
             self.profile.stream.key.clone(),
         ];
-        let prefix = keys.sale(VoucherId(0));
+        let prefix = keys.sale(ShardId::only(VoucherId(0)));
         let prefix = prefix.split('{').next().unwrap_or_default();
         for key in used.into_iter().filter(|it| it.starts_with(&format!("{prefix}{{p"))) {
             findings.push(reason!("attach-move-same-keys", key));

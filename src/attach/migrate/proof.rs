@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::{cmd, pipe};
-use seckill_model::{OrderId, OrderStatus, UserId};
+use seckill_model::{OrderId, OrderStatus, ShardId, UserId};
 use serde::Serialize;
 
 use super::{
@@ -126,7 +126,7 @@ impl Migration {
             let wanted: Vec<_> = of_service.into_iter().collect();
             for page in wanted.chunks(PAGE) {
                 let mut read = cmd("HMGET");
-                read.arg(self.engine.keys.buyers(self.voucher));
+                read.arg(self.engine.keys.buyers(ShardId::only(self.voucher)));
                 for (user, _) in page {
                     read.arg(user.to_string());
                 }
@@ -152,9 +152,10 @@ impl Migration {
     }
 
     async fn engine_figures(&mut self) -> Result<Figures> {
-        let Engine { store, keys, conn, .. } = &mut self.engine;
-        let ledger = store.ledger(self.voucher).await.map_err(AttachError::Store)?;
-        let (stock, buyers) = (keys.stock(self.voucher), keys.buyers(self.voucher));
+        let (shard, Engine { store, keys, conn, .. }) =
+            (ShardId::only(self.voucher), &mut self.engine);
+        let ledger = store.ledger(shard).await.map_err(AttachError::Store)?;
+        let (stock, buyers) = (keys.stock(shard), keys.buyers(shard));
         let mut read = pipe();
         read.cmd("GET").arg(stock).cmd("HLEN").arg(&buyers);
         read.cmd("HEXISTS").arg(&buyers).arg("seq");

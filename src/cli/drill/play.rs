@@ -9,7 +9,7 @@ use seckill_engine::{
     Command, EngineError, LoadTest, Reply, Snapshot, dead_letters::LetterScope, fault_injection,
     ledger::Audit,
 };
-use seckill_model::{EntryId, Filter, Label, OrderId, Sale, SaleAudit, VoucherId, text};
+use seckill_model::{EntryId, Filter, Label, OrderId, SaleAudit, ShardId, VoucherId, text};
 use seckill_store::fault_injection::Ill;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -302,7 +302,7 @@ impl Play<'_> {
     /// Number of orders in SQL.
     async fn orders(&self) -> Result<u64> {
         let sales = self.sandbox.context.store.sales().await?;
-        Ok(sales.iter().map(Sale::live_orders).sum())
+        Ok(sales.iter().map(|sale| sale.live_orders()).sum())
     }
 
     /// Whether the IDs of each sale are unique and above those of earlier sales.
@@ -311,7 +311,8 @@ impl Play<'_> {
         sales.sort_unstable();
         let mut ids: Vec<Vec<OrderId>> = Vec::new();
         for sale in sales {
-            let orders = self.sandbox.context.store.live_orders(sale, None, ORDERS).await?;
+            let orders =
+                self.sandbox.context.store.live_orders(ShardId::only(sale), None, ORDERS).await?;
             ids.push(orders.into_iter().map(|order| order.id).collect());
         }
         Ok(is_rising(&ids))

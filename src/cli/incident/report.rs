@@ -7,7 +7,6 @@ use seckill_engine::{
     EngineError, Health, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
     ledger::{self, Audit},
-    orders::name_sales,
     servers::Servers,
 };
 use seckill_model::{EntryId, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
@@ -85,7 +84,7 @@ pub(super) async fn write(
     let runs = read(&sql, within(store.runs(None, RUNS))).await;
     let flow = read(&sql, within(store.order_flow(since, step_s, spans))).await;
     let pending = Box::pin(read(&redis, read_pending(context, sql.is_ok()))).await;
-    let dead = read(&redis, read_dead(context, sql.is_ok())).await;
+    let dead = read(&redis, read_dead(context)).await;
     let mut servers = context.probed().await;
     let audit =
         read(&redis.and(sql), audit(AUDIT_TIMEOUT, ledger::audit(&mut servers, None))).await;
@@ -164,7 +163,7 @@ async fn read_log(context: &Context, since: Millis, until: Millis) -> Part<Cut<A
     }
 }
 
-/// The oldest pending entries; without SQL they have no verdicts, and name shards instead of their sales.
+/// The oldest pending entries; without SQL they have no verdicts.
 async fn read_pending(context: &Context, has_sql: bool) -> Part<Cut<(Pending, Option<Verdict>)>> {
     let Servers { mut conn, keys, .. } = context.probed().await;
     let at_work = within(operator_lock::is_taken(&mut conn, &keys)).await?;
@@ -180,12 +179,7 @@ async fn read_pending(context: &Context, has_sql: bool) -> Part<Cut<(Pending, Op
         next = last.delivered.entry.next_of_all();
         if has_sql {
             let page = within(classifier.classify(page)).await?;
-            rows.extend(page.into_iter().map(|mut it| {
-                if let (Body::Good(order), Some(sale)) = (&mut it.row.delivered.body, it.sale) {
-                    order.voucher = sale;
-                }
-                (it.row, Some(it.verdict))
-            }));
+            rows.extend(page.into_iter().map(|it| (it.row, Some(it.verdict))));
         } else {
             rows.extend(page.into_iter().map(|row| (row, None)));
         }
@@ -203,7 +197,7 @@ struct Dead {
     cut: bool,
 }
 
-async fn read_dead(context: &Context, has_sql: bool) -> Part<Dead> {
+async fn read_dead(context: &Context) -> Part<Dead> {
     let Servers { mut conn, keys, .. } = context.probed().await;
     let (mut dead, mut next) = (Dead::default(), Some(EntryId::MIN));
     while let Some(from) = next {
@@ -222,11 +216,6 @@ async fn read_dead(context: &Context, has_sql: bool) -> Part<Dead> {
                 dead.first.push(letter);
             }
         }
-    }
-    if has_sql {
-        let orders = dead.first.iter_mut().filter_map(|letter| letter.order.as_mut());
-        let vouchers = orders.map(|order| &mut order.voucher);
-        within(name_sales(&context.store, vouchers)).await?;
     }
     Ok(dead)
 }

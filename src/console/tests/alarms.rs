@@ -88,7 +88,7 @@ fn kinds() -> Vec<AlarmKind> {
         AlarmKind::Unwitnessed(Unwitnessed { seconds: 2, newest: Some(Millis(1)) }),
         AlarmKind::DeadLetters { count: 1_234_567 },
         AlarmKind::RedisReadOnly { error: full() },
-        foreign(keys.buyers(VoucherId(1_204)), "string"),
+        foreign(keys.buyers(ShardId::only(VoucherId(1_204))), "string"),
         foreign(keys.lock("job:close-overdue"), NO_NUMBER),
         AlarmKind::NoGroup,
         loss([1_234_567, 0, 0, 0, 6]),
@@ -153,7 +153,7 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
 
 /// Dead letters beside a loss, a rejected change, and a Redis that rejects writes.
 fn crowded() -> Vec<Alarm> {
-    let (layout, sale) = (Layout::default(), VoucherId(1));
+    let (layout, sale) = (Layout::default(), ShardId::only(VoucherId(1)));
     let of = layout.home();
     let [first, list] = [of.watermark(), format!("{} list", of.watermark())];
     let keys = vec![of.orders(), of.dead(), list, first, layout.sale(sale), layout.stock(sale)];

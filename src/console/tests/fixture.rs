@@ -266,6 +266,7 @@ pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) 
     let admitted = initial - left;
     SaleLine {
         voucher_id: VoucherId(id),
+        shard: None,
         title: title.to_owned(),
         phase,
         state: if phase == Phase::Ended { SaleState::Ended } else { SaleState::Running },

@@ -6,7 +6,7 @@ fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
     let (voucher_id, title, db_stock) = (VoucherId(id), title.to_owned(), 10_000 - sold as i64);
     SaleAudit {
         voucher_id,
-        shard_of: None,
+        shard: None,
         title,
         initial: 10_000,
         stock: Some(db_stock),
@@ -91,28 +91,29 @@ fn an_audit_without_a_lost_server_is_incomplete() {
 
 #[test]
 fn a_sale_over_shards_is_one_row_with_its_shards_inside() {
-    let shard = |id, sold, findings| SaleAudit {
-        shard_of: Some(VoucherId(19)),
-        ..line(id, "hot pot", sold, findings)
+    let shard = |number, sold, findings| SaleAudit {
+        shard: Some(number),
+        ..line(19, "hot pot", sold, findings)
     };
-    let shards = vec![shard(21, 70, vec![]), shard(20, 30, vec![Finding::Lost(3)])];
+    let shards = vec![shard(2, 70, vec![]), shard(1, 30, vec![Finding::Lost(3)])];
     let lines = vec![SaleAudit::whole(shards).unwrap(), line(7, "tea", 1, vec![])];
     let ledger = LedgerPage::of(NOW, lines.clone(), Vec::new());
     let mut tui = Tui::open(Snapshot { ledger, ..normal() }, "9");
-    tui.assert_shows("2 sales audited|#19  hot pot").assert_hides("#20");
+    tui.assert_shows("2 sales audited|#19  hot pot").assert_hides("#19.1");
     let partly =
-        SaleAudit { incomplete: true, ..SaleAudit::whole(vec![shard(20, 30, vec![])]).unwrap() };
+        SaleAudit { incomplete: true, ..SaleAudit::whole(vec![shard(1, 30, vec![])]).unwrap() };
     let ledger = LedgerPage::of(NOW, vec![partly], Vec::new());
     Tui::open(Snapshot { ledger, ..normal() }, "9")
         .assert_shows("1 sale audited|#19  hot pot|incomplete");
-    tui.press("l").assert_shows("#19, shard #20: 3 admitted orders|20,000");
-    tui.assert_shows("#20 1 difference|#21 passed");
-    let many =
-        (20..84).map(|id| shard(id, 30, if id == 50 { vec![Finding::Lost(1)] } else { vec![] }));
+    tui.press("l").assert_shows("#19, shard 1: 3 admitted orders|20,000");
+    tui.assert_shows("#19.1 1 difference|#19.2 passed");
+    let many = (1..65).map(|number| {
+        shard(number, 30, if number == 31 { vec![Finding::Lost(1)] } else { vec![] })
+    });
     let ledger = LedgerPage::of(NOW, vec![SaleAudit::whole(many.collect()).unwrap()], Vec::new());
     let mut all = Tui::open(Snapshot { ledger, ..normal() }, "9l");
     all.at((80, 24))
-        .assert_shows("#50 1 difference|63 of 64 passed|hot pot")
+        .assert_shows("#19.31 1 difference|63 of 64 passed|hot pot")
         .assert_hides("more lines");
     tui.press("A").assert_shows("1 sale").press("y");
     assert_eq!(tui.sent(), [Command::Repair(lines[..1].to_vec())]);

@@ -50,7 +50,7 @@ fn line(number: u64) -> LetterLine {
         ],
         fields_more: (number % 2) as usize * 3,
     };
-    LetterLine { letter, sale: good.then_some(voucher), age_ms: 30_000, verdict }
+    LetterLine { letter, age_ms: 30_000, verdict }
 }
 
 /// A page of `count` letters from number `first` on.

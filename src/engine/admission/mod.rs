@@ -18,7 +18,7 @@ use std::{
 use queue_bound::QueueBound;
 use redis::ScriptInvocation;
 use refusal_cache::RefusalCache;
-use seckill_model::{OrderId, Outcome, UserId, VoucherId, message::text};
+use seckill_model::{OrderId, Outcome, SaleId, ShardId, UserId, VoucherId, message::text};
 use seckill_redis::{Layout, keys::Partition, scripts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
@@ -80,7 +80,7 @@ struct Queue {
 pub struct Ticket {
     answer: Answer,
     admission: Admission,
-    voucher: VoucherId,
+    sale: SaleId,
     /// The user's shard of it was asked, and the others are not known to be sold out.
     is_shard: bool,
     user: UserId,
@@ -104,7 +104,7 @@ pub struct AdmissionReply {
 impl Ticket {
     /// Waits for the reply.
     pub async fn answer(self) -> AdmissionReply {
-        let Self { answer, admission: Admission(queues), voucher, is_shard, user } = self;
+        let Self { answer, admission: Admission(queues), sale, is_shard, user } = self;
         let reply = answer.get().await;
         let begun = Instant::now();
         let (sold_out, unknown) = match reply.outcome {
@@ -113,7 +113,7 @@ impl Ticket {
             Ok(Outcome::Busy) => (false, !is_shard),
             _ => (false, false),
         };
-        let sale = (sold_out || unknown).then(|| queues.versions.sharded(voucher));
+        let sale = (sold_out || unknown).then(|| queues.versions.sharded(sale));
         match sale.flatten() {
             Some(sale) => {
                 let outcome = queues.ask_shard(&sale, user, sold_out).await;
@@ -140,7 +140,7 @@ impl Answer {
 /// A request that is queued or in flight.
 #[derive(Debug)]
 pub(super) struct AdmissionRequest {
-    pub(super) voucher: VoucherId,
+    pub(super) shard: ShardId,
     pub(super) user: UserId,
     pub(super) requested: Instant,
     /// The shard of this buyer was sold out before.
@@ -171,7 +171,7 @@ impl AdmissionRequest {
     }
 }
 
-/// Requests of one voucher, in the order in which they came.
+/// Requests of one shard, in the order in which they came.
 pub(super) type Batch = Vec<AdmissionRequest>;
 
 impl Queue {
@@ -215,12 +215,13 @@ impl Admission {
     /// Requests a piece for `user`. Never waits: the queue takes the request, or the reply is `Busy`.
     pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let requested = Instant::now();
-        let sale = self.0.versions.sharded(voucher);
-        let asked = sale.as_ref().map_or(voucher, |sale| sale.shard.of_user(user));
+        let sale = self.0.versions.sharded(voucher.into());
+        let only = ShardId::only(voucher);
+        let asked = sale.as_ref().map_or(only, |sale| sale.spread.of_user(user));
         let answer = self.0.ask(asked, user, requested);
         let is_known = matches!(answer, Answer::Known(_));
         let is_shard = sale.is_some_and(|sale| !(is_known && sale.is_sold_out(requested)));
-        Ticket { answer, admission: self.clone(), voucher, is_shard, user }
+        Ticket { answer, admission: self.clone(), sale: asked.sale, is_shard, user }
     }
 
     /// Gives no refusal without Redis until it has confirmed it again: this process has changed a sale.
@@ -231,23 +232,23 @@ impl Admission {
 }
 
 impl Queues {
-    fn queue(&self, voucher: VoucherId) -> Option<&Queue> {
-        self.by_partition.get(usize::from(self.keys.partition_of(voucher).number()))
+    fn queue(&self, shard: ShardId) -> Option<&Queue> {
+        self.by_partition.get(usize::from(self.keys.partition_of(shard).number()))
     }
 
-    fn ask(&self, voucher: VoucherId, user: UserId, requested: Instant) -> Answer {
-        let queue = self.queue(voucher);
-        if let Some(outcome) = queue.and_then(|it| it.refusals.get(voucher, user, requested)) {
+    fn ask(&self, shard: ShardId, user: UserId, requested: Instant) -> Answer {
+        let queue = self.queue(shard);
+        if let Some(outcome) = queue.and_then(|it| it.refusals.get(shard, user, requested)) {
             return Answer::Known(AdmissionReply { outcome, took: requested.elapsed() });
         }
-        self.enqueue(voucher, user, requested, false)
+        self.enqueue(shard, user, requested, false)
     }
 
     /// Has Redis decide.
-    fn enqueue(&self, voucher: VoucherId, user: UserId, requested: Instant, again: bool) -> Answer {
+    fn enqueue(&self, shard: ShardId, user: UserId, requested: Instant, again: bool) -> Answer {
         let (reply, answer) = oneshot::channel();
-        if let Some(queue) = self.queue(voucher) {
-            let request = AdmissionRequest { voucher, user, requested, again, order: None, reply };
+        if let Some(queue) = self.queue(shard) {
+            let request = AdmissionRequest { shard, user, requested, again, order: None, reply };
             if let Err(request) = queue.try_enqueue(request) {
                 self.meters.note_busy(1);
                 request.reply(Instant::now(), Ok(Outcome::Busy));
@@ -265,7 +266,7 @@ impl Queues {
         user: UserId,
         mut sold_out: bool,
     ) -> Result<Outcome, AdmissionError> {
-        let shard = sale.shard.of_user(user);
+        let shard = sale.spread.of_user(user);
         let asking = async {
             loop {
                 if sold_out && sale.is_sold_out(Instant::now()) {
@@ -274,7 +275,7 @@ impl Queues {
                 if sold_out {
                     sale.rebalanced(shard).await;
                     if let Some(closed) = sale.closed() {
-                        let why = Arc::new(closed.error(sale.shard.of));
+                        let why = Arc::new(closed.error(sale.spread.sale.into()));
                         return Err(AdmissionError::Rejected(why));
                     }
                 }
@@ -295,23 +296,23 @@ impl Queues {
 pub(super) fn admit_call(
     keys: &Layout,
     of: &Partition,
-    voucher: VoucherId,
+    shard: ShardId,
     node: &str,
     run_id: &str,
     version: u64,
     again: usize,
 ) -> ScriptInvocation<'static> {
     let mut call = scripts::ADMIT.prepare_invoke();
-    call.key(&keys.sale_keys(voucher));
-    call.key(of.orders()).key(keys.tally(voucher)).key(of.reconciled()).key(of.watermark());
+    call.key(&keys.sale_keys(shard));
+    call.key(of.orders()).key(keys.tally(shard)).key(of.reconciled()).key(of.watermark());
     call.key(of.returned());
-    call.arg(of.group()).arg(voucher.0).arg(node).arg(run_id).arg(version).arg(again);
+    call.arg(of.group()).arg(shard.to_string()).arg(node).arg(run_id).arg(version).arg(again);
     call
 }
 
-/// Splits requests into batches of one voucher, keeping the order within each.
-pub(super) fn by_voucher(gathered: &mut Vec<AdmissionRequest>) -> impl Iterator<Item = Batch> {
-    group_by(gathered.drain(..), |request| request.voucher).into_values()
+/// Splits requests into batches of one shard, keeping the order within each.
+pub(super) fn by_shard(gathered: &mut Vec<AdmissionRequest>) -> impl Iterator<Item = Batch> {
+    group_by(gathered.drain(..), |request| request.shard).into_values()
 }
 
 /// Replies alike to a whole batch.
@@ -328,9 +329,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_keep_the_order_of_each_voucher() {
+    fn batches_keep_the_order_of_each_shard() {
         let request = |voucher, user| AdmissionRequest {
-            voucher: VoucherId(voucher),
+            shard: ShardId::only(VoucherId(voucher)),
             user: UserId(user),
             requested: Instant::now(),
             again: false,
@@ -338,9 +339,8 @@ mod tests {
             reply: oneshot::channel().0,
         };
         let mut gathered = vec![request(1, 1), request(2, 2), request(1, 3)];
-        let users: Vec<Vec<u64>> = by_voucher(&mut gathered)
-            .map(|batch| batch.iter().map(|a| a.user.0).collect())
-            .collect();
+        let users: Vec<Vec<u64>> =
+            by_shard(&mut gathered).map(|batch| batch.iter().map(|a| a.user.0).collect()).collect();
         assert_eq!(users, [vec![1, 3], vec![2]]);
     }
 }

@@ -28,7 +28,7 @@ use moka::sync::Cache;
 use parking_lot::{Mutex, RwLock};
 use redis::{Value, pipe};
 use roaring::RoaringTreemap;
-use seckill_model::{Outcome, SaleOrder, UserId, VoucherId};
+use seckill_model::{Outcome, SaleOrder, ShardId, UserId};
 use seckill_redis::keys::Partition;
 use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -75,16 +75,16 @@ struct Entry {
 }
 
 /// Requests refused without Redis, by sale and counter of its tally.
-type Hits = HashMap<(VoucherId, &'static str), u64>;
+type Hits = HashMap<(ShardId, &'static str), u64>;
 
 /// The refusals of one partition.
 #[derive(Debug)]
 pub(super) struct RefusalCache {
     created: Instant,
-    entries: RwLock<HashMap<VoucherId, Entry>>,
-    of_sql: Cache<VoucherId, Result<Outcome, AdmissionError>>,
+    entries: RwLock<HashMap<ShardId, Entry>>,
+    of_sql: Cache<ShardId, Result<Outcome, AdmissionError>>,
     /// Sales that were refused and have no entry.
-    candidates: Mutex<HashSet<VoucherId>>,
+    candidates: Mutex<HashSet<ShardId>>,
     /// Wakes the task that revalidates.
     wake: Notify,
     /// Number of invalidations; an answer that was requested before the last one is discarded.
@@ -109,14 +109,14 @@ impl RefusalCache {
     /// The refusal for `user`, unless Redis has to decide.
     pub(super) fn get(
         &self,
-        voucher: VoucherId,
+        shard: ShardId,
         user: UserId,
         now: Instant,
     ) -> Option<Result<Outcome, AdmissionError>> {
         let entries = self.entries.read();
-        let Some(entry) = entries.get(&voucher) else {
+        let Some(entry) = entries.get(&shard) else {
             drop(entries);
-            return self.of_sql.get(&voucher);
+            return self.of_sql.get(&shard);
         };
         let is_valid = self.micros(now) < entry.expires_at.load(Ordering::Relaxed);
         if !is_valid || entry.buyers.contains(user.0) {
@@ -127,8 +127,8 @@ impl RefusalCache {
     }
 
     /// Records that Redis refused this many requests of one batch.
-    pub(super) fn note_refused(&self, voucher: VoucherId, requests: usize) {
-        if requests >= MIN_REFUSED && self.candidates.lock().insert(voucher) {
+    pub(super) fn note_refused(&self, shard: ShardId, requests: usize) {
+        if requests >= MIN_REFUSED && self.candidates.lock().insert(shard) {
             self.wake.notify_one();
         }
     }
@@ -141,13 +141,13 @@ impl RefusalCache {
     /// Caches an answer from SQL.
     pub(super) fn insert_of_sql(
         &self,
-        voucher: VoucherId,
+        shard: ShardId,
         answer: Result<Outcome, AdmissionError>,
         generation: u64,
     ) {
-        self.of_sql.insert(voucher, answer);
+        self.of_sql.insert(shard, answer);
         if self.generation() != generation {
-            self.of_sql.invalidate(&voucher);
+            self.of_sql.invalidate(&shard);
         }
     }
 
@@ -168,42 +168,42 @@ impl RefusalCache {
         let dropped = mem::take(&mut *entries);
         drop(entries);
         self.of_sql.invalidate_all();
-        for (voucher, entry) in dropped {
-            self.keep_hits(voucher, &entry);
+        for (shard, entry) in dropped {
+            self.keep_hits(shard, &entry);
         }
     }
 
     /// Forgets the buyers of a sale whose keys are inconsistent.
-    pub(super) fn remove(&self, voucher: VoucherId) {
-        let dropped = self.entries.write().remove(&voucher);
+    pub(super) fn remove(&self, shard: ShardId) {
+        let dropped = self.entries.write().remove(&shard);
         if let Some(entry) = dropped {
-            self.keep_hits(voucher, &entry);
+            self.keep_hits(shard, &entry);
         }
     }
 
-    fn insert(&self, voucher: VoucherId, entry: Entry, generation: u64) {
+    fn insert(&self, shard: ShardId, entry: Entry, generation: u64) {
         let mut entries = self.entries.write();
         if self.generation() != generation {
             return;
         }
-        let dropped = entries.insert(voucher, entry);
+        let dropped = entries.insert(shard, entry);
         drop(entries);
         if let Some(entry) = dropped {
-            self.keep_hits(voucher, &entry);
+            self.keep_hits(shard, &entry);
         }
     }
 
     /// Prolongs a refusal; `false` if there is none with this outcome and change number.
     fn renew(
         &self,
-        voucher: VoucherId,
+        shard: ShardId,
         outcome: Outcome,
         seq: &str,
         expires_at: Instant,
         generation: u64,
     ) -> bool {
         let entries = self.entries.read();
-        let entry = entries.get(&voucher).filter(|it| it.outcome == outcome && it.seq == seq);
+        let entry = entries.get(&shard).filter(|it| it.outcome == outcome && it.seq == seq);
         if let Some(entry) = entry
             && self.generation() == generation
         {
@@ -217,19 +217,19 @@ impl RefusalCache {
     }
 
     /// The sales to ask Redis about; evicts idle entries.
-    fn due(&self, now: Instant) -> HashSet<VoucherId> {
+    fn due(&self, now: Instant) -> HashSet<ShardId> {
         let mut due = mem::take(&mut *self.candidates.lock());
         let idle = now.checked_sub(IDLE_TIMEOUT).map_or(0, |since| self.micros(since));
         let mut evicted = Vec::new();
-        for (voucher, entry) in &*self.entries.read() {
+        for (shard, entry) in &*self.entries.read() {
             if entry.hits.load(Ordering::Relaxed) > 0 {
-                due.insert(*voucher);
-            } else if entry.expires_at.load(Ordering::Relaxed) < idle && !due.contains(voucher) {
-                evicted.push(*voucher);
+                due.insert(*shard);
+            } else if entry.expires_at.load(Ordering::Relaxed) < idle && !due.contains(shard) {
+                evicted.push(*shard);
             }
         }
-        for voucher in evicted {
-            self.remove(voucher);
+        for shard in evicted {
+            self.remove(shard);
         }
         due
     }
@@ -238,18 +238,18 @@ impl RefusalCache {
         self.candidates.lock().is_empty() && self.entries.read().is_empty()
     }
 
-    fn keep_hits(&self, voucher: VoucherId, entry: &Entry) {
+    fn keep_hits(&self, shard: ShardId, entry: &Entry) {
         let hits = entry.hits.swap(0, Ordering::Relaxed);
         if hits > 0 {
             let counter = if entry.outcome == Outcome::SoldOut { "sold_out" } else { "rejected" };
-            *self.hits.lock().entry((voucher, counter)).or_default() += hits;
+            *self.hits.lock().entry((shard, counter)).or_default() += hits;
         }
     }
 
     /// Takes the hits since the last call.
     fn take_hits(&self) -> Hits {
-        for (voucher, entry) in &*self.entries.read() {
-            self.keep_hits(*voucher, entry);
+        for (shard, entry) in &*self.entries.read() {
+            self.keep_hits(*shard, entry);
         }
         mem::take(&mut *self.hits.lock())
     }
@@ -257,7 +257,7 @@ impl RefusalCache {
 
 /// The buyers of a sale as an entry, unless Redis failed, with the generation of the cache at the beginning, and the
 /// duration of the scan.
-type Scanned = (VoucherId, Option<Entry>, u64, Duration);
+type Scanned = (ShardId, Option<Entry>, u64, Duration);
 
 /// Keeps the refusals of a partition valid. It ends with the token that [`Revalidator::run`] is given.
 #[derive(Debug)]
@@ -269,7 +269,7 @@ pub(super) struct Revalidator {
     /// Reads of buyers in progress, one for each sale at most.
     scans: FuturesUnordered<BoxFuture<'static, Scanned>>,
     /// Sales whose buyers are being read or were read, and until when they are not read again.
-    resting: HashMap<VoucherId, Option<Instant>>,
+    resting: HashMap<ShardId, Option<Instant>>,
 }
 
 impl Revalidator {
@@ -313,21 +313,21 @@ impl Revalidator {
         let Ok(run_id) = self.servers.conn.run_id(&here).await else { return };
         let Ok(connection) = self.servers.conn.multiplexed(&here).await else { return };
         let mut calls = Vec::new();
-        for voucher in due {
-            let known = self.context.versions.get(voucher).filter(|known| !known.archived);
+        for shard in due {
+            let known = self.context.versions.get(shard).filter(|known| !known.archived);
             let Some(known) = known else {
-                self.cache.remove(voucher);
+                self.cache.remove(shard);
                 continue;
             };
             let (keys, of, node) = (&self.servers.keys, &self.partition, &self.context.node);
-            let mut call = admit_call(keys, of, voucher, node, &run_id, known.version, 0);
+            let mut call = admit_call(keys, of, shard, node, &run_id, known.version, 0);
             call.arg(0);
             let mut connection = connection.clone();
-            calls.push(async move { (voucher, call.invoke_async::<Value>(&mut connection).await) });
+            calls.push(async move { (shard, call.invoke_async::<Value>(&mut connection).await) });
         }
         let sent = Instant::now();
         let replies = join_all(calls).await;
-        for (voucher, reply) in replies {
+        for (shard, reply) in replies {
             let reply = match reply {
                 Ok(reply) => reply,
                 Err(error) => {
@@ -347,12 +347,12 @@ impl Revalidator {
                     (it, String::new())
                 }
                 _ => {
-                    self.cache.remove(voucher);
+                    self.cache.remove(shard);
                     continue;
                 }
             };
-            if !self.cache.renew(voucher, outcome, &seq, sent + ttl, generation) {
-                self.cache.remove(voucher);
+            if !self.cache.renew(shard, outcome, &seq, sent + ttl, generation) {
+                self.cache.remove(shard);
                 let is_sold_out = outcome == Outcome::SoldOut;
                 // Until the buyers have been read, and Redis has confirmed that they are those of this change number.
                 let expires_at = if is_sold_out { sent } else { sent + ttl };
@@ -360,9 +360,9 @@ impl Revalidator {
                 let (buyers, hits) = (RoaringTreemap::new(), AtomicU64::new(0));
                 let entry = Entry { outcome, seq, buyers, expires_at, hits };
                 if is_sold_out {
-                    self.scan(voucher, entry, generation);
+                    self.scan(shard, entry, generation);
                 } else {
-                    self.cache.insert(voucher, entry, generation);
+                    self.cache.insert(shard, entry, generation);
                 }
             }
         }
@@ -370,34 +370,34 @@ impl Revalidator {
     }
 
     /// Starts to read the buyers of a sold-out sale.
-    fn scan(&mut self, voucher: VoucherId, entry: Entry, generation: u64) {
-        if self.resting.contains_key(&voucher) {
+    fn scan(&mut self, shard: ShardId, entry: Entry, generation: u64) {
+        if self.resting.contains_key(&shard) {
             return;
         }
-        self.resting.insert(voucher, None);
+        self.resting.insert(shard, None);
         let mut servers = self.context.deployment.servers();
         self.scans.push(
             async move {
                 let (began, mut buyers) = (Instant::now(), RoaringTreemap::new());
                 let add = |order: SaleOrder| _ = buyers.insert(order.user_id.0);
-                let read = ledger::for_each_buyer(&mut servers, voucher, add).await;
+                let read = ledger::for_each_buyer(&mut servers, shard, add).await;
                 let entry = read.ok().map(|()| Entry { buyers, ..entry });
-                (voucher, entry, generation, began.elapsed())
+                (shard, entry, generation, began.elapsed())
             }
             .boxed(),
         );
     }
 
-    fn scanned(&mut self, (voucher, entry, generation, took): Scanned) {
+    fn scanned(&mut self, (shard, entry, generation, took): Scanned) {
         if generation == self.cache.generation() {
             let rest = (took * REST).max(SHORTEST_REST);
-            self.resting.insert(voucher, Some(Instant::now() + rest));
+            self.resting.insert(shard, Some(Instant::now() + rest));
         } else {
-            self.resting.remove(&voucher);
+            self.resting.remove(&shard);
         }
         if let Some(entry) = entry {
-            self.cache.insert(voucher, entry, generation);
-            self.cache.candidates.lock().insert(voucher);
+            self.cache.insert(shard, entry, generation);
+            self.cache.candidates.lock().insert(shard);
         }
     }
 
@@ -409,8 +409,8 @@ impl Revalidator {
             return;
         }
         let mut count = pipe();
-        for ((voucher, counter), hits) in hits {
-            let tally = self.servers.keys.tally(voucher);
+        for ((shard, counter), hits) in hits {
+            let tally = self.servers.keys.tally(shard);
             count.cmd("HINCRBY").arg(tally).arg(counter).arg(hits);
         }
         let _ = self.servers.conn.pipe::<Vec<i64>>(&count).await;
@@ -421,7 +421,7 @@ impl Revalidator {
 mod tests {
     use super::*;
 
-    const SALE: VoucherId = VoucherId(1);
+    const SALE: ShardId = ShardId { sale: seckill_model::SaleId(1), number: 0 };
 
     fn sold_out(cache: &RefusalCache, seq: &str, expires_at: Instant) {
         let entry = Entry {

@@ -24,10 +24,7 @@ use futures::{
 };
 use parking_lot::Mutex;
 use redis::{Value, cmd};
-use seckill_model::{
-    Sale, VoucherId,
-    sale::{Shard, split},
-};
+use seckill_model::{SaleId, SaleShard, ShardId, Spread, sale::split};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +49,7 @@ const OUTAGE_PAUSE: Duration = Duration::from_millis(200);
 /// A sale that is spread over shards, as the tasks of a node share it.
 #[derive(Debug)]
 pub(crate) struct ShardedSale {
-    pub(crate) shard: Shard,
+    pub(crate) spread: Spread,
     created: Instant,
     /// Microseconds since `created` until which the sale counts as sold out.
     sold_out_until: AtomicU64,
@@ -61,7 +58,7 @@ pub(crate) struct ShardedSale {
     /// Why a shard stays closed, while all others are sold out, as of the last look.
     closed: Mutex<Option<Closed>>,
     /// Shards without pieces for which requests wait.
-    dry: Mutex<BTreeSet<VoucherId>>,
+    dry: Mutex<BTreeSet<ShardId>>,
     /// Number of looks at the shards.
     looks: watch::Sender<u64>,
     /// Wakes the task of the node.
@@ -69,9 +66,9 @@ pub(crate) struct ShardedSale {
 }
 
 impl ShardedSale {
-    pub(crate) fn new(shard: Shard, wake: Arc<Notify>) -> Self {
+    pub(crate) fn new(spread: Spread, wake: Arc<Notify>) -> Self {
         Self {
-            shard,
+            spread,
             created: Instant::now(),
             sold_out_until: AtomicU64::new(0),
             is_asked: AtomicBool::new(false),
@@ -94,7 +91,7 @@ impl ShardedSale {
     }
 
     /// Waits until the shards have been looked at, and pieces moved to this one if there are any.
-    pub(super) async fn rebalanced(&self, dry: VoucherId) {
+    pub(super) async fn rebalanced(&self, dry: ShardId) {
         let mut looks = self.looks.subscribe();
         self.dry.lock().insert(dry);
         self.wake.notify_one();
@@ -142,7 +139,7 @@ pub struct Rebalancer {
     admission: Admission,
     servers: Servers,
     /// What was last proven to be sold out.
-    proven: HashMap<VoucherId, Vec<State>>,
+    proven: HashMap<SaleId, Vec<State>>,
 }
 
 impl Rebalancer {
@@ -184,9 +181,9 @@ impl Rebalancer {
 
     /// Looks at the shards of a sale; returns when to look again.
     async fn look(&mut self, sale: &ShardedSale) -> Duration {
-        let (shard, dry) = (sale.shard, mem::take(&mut *sale.dry.lock()));
+        let (spread, dry) = (sale.spread, mem::take(&mut *sale.dry.lock()));
         let sent = Instant::now();
-        let states = self.states(shard, &[]).await;
+        let states = self.states(spread, &[]).await;
         let is_sold_out = states.iter().all(|state| matches!(state, State::SoldOut { .. }));
         let is_closed =
             states.iter().all(|state| matches!(state, State::SoldOut { .. } | State::Closed(_)));
@@ -195,33 +192,35 @@ impl Rebalancer {
             _ => None,
         });
         *sale.closed.lock() = closed.filter(|_| is_closed);
-        if is_sold_out && self.proven.get(&shard.of) == Some(&states) {
+        if is_sold_out && self.proven.get(&spread.sale) == Some(&states) {
             sale.sold_out_until.store(sale.micros(sent + TTL), Ordering::SeqCst);
             return REVALIDATE_INTERVAL;
         }
         sale.invalidate();
         if is_sold_out {
             // A piece that SQL has moved and Redis has not received yet shows as a newer version.
-            let Ok(parts) = self.servers.store.parts(shard.of).await else { return OUTAGE_PAUSE };
+            let Ok(parts) = self.servers.store.shards_of(spread.sale).await else {
+                return OUTAGE_PAUSE;
+            };
             let sent = Instant::now();
-            if self.states(shard, &parts).await != states {
+            if self.states(spread, &parts).await != states {
                 return RETRY_AFTER;
             }
-            self.proven.insert(shard.of, states);
+            self.proven.insert(spread.sale, states);
             sale.sold_out_until.store(sale.micros(sent + TTL), Ordering::SeqCst);
             return REVALIDATE_INTERVAL;
         }
-        let mut stocks: Vec<(u64, VoucherId)> = Vec::new();
-        for (voucher, state) in shard.all().zip(states) {
+        let mut stocks: Vec<(u64, ShardId)> = Vec::new();
+        for (shard, state) in spread.all().zip(states) {
             match state {
-                State::OnSale { left } => stocks.push((left, voucher)),
-                State::Unclear => self.settle(voucher).await,
+                State::OnSale { left } => stocks.push((left, shard)),
+                State::Unclear => self.settle(shard).await,
                 State::SoldOut { .. } | State::Closed(_) => {}
             }
         }
         // A shard that has pieces again serves those who wait for it.
-        let is_served = |dry: &VoucherId| stocks.iter().any(|(_, voucher)| voucher == dry);
-        let dry: Vec<VoucherId> = dry.into_iter().filter(|dry| !is_served(dry)).collect();
+        let is_served = |dry: &ShardId| stocks.iter().any(|(_, shard)| shard == dry);
+        let dry: Vec<ShardId> = dry.into_iter().filter(|dry| !is_served(dry)).collect();
         let mut pause = if dry.is_empty() { REVALIDATE_INTERVAL } else { RETRY_AFTER };
         if !dry.is_empty() && !stocks.is_empty() {
             let (from, to) = share(stocks, &dry);
@@ -242,23 +241,23 @@ impl Rebalancer {
     }
 
     /// Delivers what SQL has to a shard that a process left in the middle of a change, or puts its pieces back.
-    async fn settle(&mut self, voucher: VoucherId) {
+    async fn settle(&mut self, shard: ShardId) {
         let settling = async {
-            let sale = self.servers.store.sale(voucher).await?;
+            let sale = self.servers.store.shard(shard).await?;
             sync(&mut self.servers, &sale, "").await
         };
         if let Err(error) = settling.await {
-            tracing::debug!(%voucher, %error, "a shard is not settled yet");
+            tracing::debug!(%shard, %error, "a shard is not settled yet");
         }
     }
 
     /// The state of each shard, at the version of `parts` at least.
-    async fn states(&mut self, shard: Shard, parts: &[Sale]) -> Vec<State> {
+    async fn states(&mut self, spread: Spread, parts: &[SaleShard]) -> Vec<State> {
         let mut looks = Vec::new();
-        for voucher in shard.all() {
-            let version = parts.iter().find(|it| it.voucher_id == voucher);
+        for shard in spread.all() {
+            let version = parts.iter().find(|it| it.id == shard);
             let version = version.map_or(0, |sale| sale.version);
-            looks.push(self.prepare_look(voucher, version).await.ok());
+            looks.push(self.prepare_look(shard, version).await.ok());
         }
         let look = async |prepared: Option<Look>| match prepared {
             Some(look) => look.await.unwrap_or(State::Unclear),
@@ -267,19 +266,19 @@ impl Rebalancer {
         join_all(looks.into_iter().map(look)).await
     }
 
-    async fn prepare_look(&mut self, voucher: VoucherId, version: u64) -> Result<Look> {
+    async fn prepare_look(&mut self, shard: ShardId, version: u64) -> Result<Look> {
         let Servers { conn, keys, .. } = &mut self.servers;
-        let of = keys.partition_of(voucher);
+        let of = keys.partition_of(shard);
         let here = of.reconciled();
         let run_id = conn.run_id(&here).await?;
         let mut connection = conn.multiplexed(&here).await?;
-        let mut call = admit_call(keys, &of, voucher, &self.context.node, &run_id, version, 0);
+        let mut call = admit_call(keys, &of, shard, &self.context.node, &run_id, version, 0);
         call.arg(0);
         let (is_cutting, stock) = (
-            cmd("HEXISTS").arg(keys.sale(voucher)).arg("cutting").to_owned(),
-            cmd("GET").arg(keys.stock(voucher)).to_owned(),
+            cmd("HEXISTS").arg(keys.sale(shard)).arg("cutting").to_owned(),
+            cmd("GET").arg(keys.stock(shard)).to_owned(),
         );
-        let closed = cmd("HMGET").arg(keys.sale(voucher)).arg("oversold").arg("restoring").take();
+        let closed = cmd("HMGET").arg(keys.sale(shard)).arg("oversold").arg("restoring").take();
         Ok(async move {
             let reply: Value = call.invoke_async(&mut connection).await?;
             if is_cutting.query_async(&mut connection).await? {
@@ -305,11 +304,11 @@ impl Rebalancer {
     }
 }
 
-/// Pieces of shards, each with its voucher.
-type Pieces = Vec<(VoucherId, u64)>;
+/// Pieces of shards.
+type Pieces = Vec<(ShardId, u64)>;
 
 /// Half of the pieces of the fullest shards, as many as are dry, and what each of the dry ones receives of them.
-fn share(mut stocks: Vec<(u64, VoucherId)>, dry: &[VoucherId]) -> (Pieces, Pieces) {
+fn share(mut stocks: Vec<(u64, ShardId)>, dry: &[ShardId]) -> (Pieces, Pieces) {
     stocks.sort_unstable_by(|one, other| other.cmp(one));
     stocks.truncate(dry.len());
     let from: Pieces = stocks.into_iter().map(|(left, id)| (id, left.div_ceil(2))).collect();
@@ -326,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_fullest_shards_share_with_the_dry_ones() {
-        let id = VoucherId;
+        let id = |number| ShardId { sale: SaleId(1), number };
         let stocks = || vec![(3, id(1)), (9, id(2)), (1, id(3))];
         let (from, to) = share(stocks(), &[id(7)]);
         assert_eq!((from, to), (vec![(id(2), 5)], vec![(id(7), 5)]));

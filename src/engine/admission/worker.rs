@@ -17,7 +17,7 @@ use futures::{
 };
 use redis::{RedisError as DriverError, Value, cmd};
 use seckill_model::{
-    Message, Millis, OrderId, Outcome, SaleOrder, SaleState, VoucherId,
+    Message, Millis, OrderId, Outcome, SaleOrder, SaleState, ShardId,
     faults::{self, Point},
     reason::reason,
 };
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     admission::{
-        AdmissionError, AdmissionRequest, Batch, Proposal, admit_call, by_voucher,
+        AdmissionError, AdmissionRequest, Batch, Proposal, admit_call, by_shard,
         queue_bound::{QueueBound, RateMeter},
         refusal_cache::{RefusalCache, Revalidator},
         reply::{Decision, decision, is_not_any_more, outcome_of},
@@ -46,6 +46,7 @@ use crate::{
     partitions,
     recovery::{
         comparison::{compare, reconcile_by_count},
+        former_names,
         reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile},
         sale_versions::SaleVersions,
     },
@@ -122,14 +123,14 @@ pub struct AdmissionWorker {
     /// Streams of the partition that have lost entries, and keys that a check has repaired.
     damaged_streams: Vec<String>,
     /// Requests for sales that are being looked up or reconciled; other sales continue.
-    held: HashMap<VoucherId, Batch>,
+    held: HashMap<ShardId, Batch>,
     /// The tasks that do so, one for each sale; they end with this one.
-    preparing: JoinSet<(VoucherId, Prepared)>,
+    preparing: JoinSet<(ShardId, Prepared)>,
     /// The task that compares every order with its buyer, after they were only counted. It ends with this one, or when
     /// Redis was restarted again.
     comparing: JoinSet<Reconciled>,
     /// Sales that stay closed until the operator resolves it, and until when the event is not repeated.
-    noted: HashMap<VoucherId, Instant>,
+    noted: HashMap<ShardId, Instant>,
     in_flight: FuturesOrdered<Flight>,
 }
 
@@ -197,8 +198,8 @@ impl AdmissionWorker {
                     }
                 }
                 () = stop.cancelled(), if self.in_flight.is_empty() => break,
-                Some(Ok((voucher, prepared))) = self.preparing.join_next(), if !self.preparing.is_empty() => {
-                    for batch in pages(self.prepared(voucher, prepared), most) {
+                Some(Ok((shard, prepared))) = self.preparing.join_next(), if !self.preparing.is_empty() => {
+                    for batch in pages(self.prepared(shard, prepared), most) {
                         self.send_into(batch, &stop).await;
                     }
                 }
@@ -219,7 +220,7 @@ impl AdmissionWorker {
                     if taken == 0 {
                         break;
                     }
-                    for batch in by_voucher(&mut gathered) {
+                    for batch in by_shard(&mut gathered) {
                         self.send_into(batch, &stop).await;
                     }
                 }
@@ -240,8 +241,8 @@ impl AdmissionWorker {
             }
             // A sale that is half reconciled stays closed until another process continues.
             while let Some(prepared) = self.preparing.join_next().await {
-                if let Ok((voucher, prepared)) = prepared {
-                    reply_all(self.prepared(voucher, prepared), &Err(AdmissionError::Stopping));
+                if let Ok((shard, prepared)) = prepared {
+                    reply_all(self.prepared(shard, prepared), &Err(AdmissionError::Stopping));
                 }
             }
             Ok::<(), EngineError>(())
@@ -287,9 +288,9 @@ impl AdmissionWorker {
                 self.run_id = None;
                 return false;
             }
-            damage.cuts.into_iter().for_each(|voucher| self.context.versions.note_cut(voucher));
+            damage.cuts.into_iter().for_each(|shard| self.context.versions.note_cut(shard));
             let sales = damage.sales.into_iter().chain(damage.changed);
-            sales.for_each(|voucher| self.prepare(voucher));
+            sales.for_each(|shard| self.prepare(shard));
         }
         if !self.damaged_streams.is_empty() {
             return false;
@@ -311,7 +312,7 @@ impl AdmissionWorker {
     /// The sales of this partition that are known.
     fn sales_here(&self) -> Vec<Expected> {
         let mut sales = self.context.versions.current();
-        sales.retain(|it| self.servers.keys.partition_of(it.voucher) == self.partition);
+        sales.retain(|it| self.servers.keys.partition_of(it.shard) == self.partition);
         sales
     }
 
@@ -336,38 +337,38 @@ impl AdmissionWorker {
     }
 
     /// Recent promises of this node and orders that its consumers hold, of the sales that `is_wanted` accepts.
-    fn promises(&self, is_wanted: impl Fn(VoucherId) -> bool) -> Vec<SaleOrder> {
+    fn promises(&self, is_wanted: impl Fn(ShardId) -> bool) -> Vec<SaleOrder> {
         let all = self.journal.promises().chain(self.context.in_hand.promises());
-        let wanted = all.filter(|it| is_wanted(it.voucher_id));
+        let wanted = all.filter(|it| is_wanted(it.sold_by()));
         // Of most, a consumer of this node holds the entry.
         wanted.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Starts a task that looks a sale up and reconciles it if it is damaged; other sales continue.
-    fn prepare(&mut self, voucher: VoucherId) {
-        if self.held.contains_key(&voucher) {
+    fn prepare(&mut self, shard: ShardId) {
+        if self.held.contains_key(&shard) {
             return;
         }
-        self.held.insert(voucher, Batch::new());
-        self.refusals.remove(voucher);
+        self.held.insert(shard, Batch::new());
+        self.refusals.remove(shard);
         let NodeContext { deployment, versions, .. } = &self.context;
         let (mut servers, versions) = (deployment.servers(), versions.clone());
         let (run, token) = (self.run_id.clone().unwrap_or_default(), self.token.clone());
-        let promises = self.promises(|it| it == voucher);
+        let promises = self.promises(|it| it == shard);
         let refusals = Arc::clone(&self.refusals);
         self.preparing.spawn(async move {
             let mut reconciler = Reconciler { servers: &mut servers, run, token };
             let mut pause = BACKOFF[0];
             loop {
                 let generation = refusals.generation();
-                let preparing = prepare(&mut reconciler, &versions, voucher, &promises);
+                let preparing = prepare(&mut reconciler, &versions, shard, &promises);
                 match AssertUnwindSafe(preparing).catch_unwind().await {
-                    Ok(Ok(prepared)) => return (voucher, Prepared { generation, ..prepared }),
+                    Ok(Ok(prepared)) => return (shard, Prepared { generation, ..prepared }),
                     Ok(Err(error)) => {
-                        tracing::warn!(%voucher, %error, "a sale could not be reconciled yet");
+                        tracing::warn!(%shard, %error, "a sale could not be reconciled yet");
                     }
                     // Its requests would wait until the node is restarted.
-                    Err(_) => tracing::error!(%voucher, "reconciling a sale panicked"),
+                    Err(_) => tracing::error!(%shard, "reconciling a sale panicked"),
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(BACKOFF[1]);
@@ -376,54 +377,59 @@ impl AdmissionWorker {
     }
 
     /// Takes the result of that task; returns the requests that can be decided now.
-    fn prepared(&mut self, voucher: VoucherId, prepared: Prepared) -> Batch {
-        let waiting = self.held.remove(&voucher).unwrap_or_default();
+    fn prepared(&mut self, shard: ShardId, prepared: Prepared) -> Batch {
+        let waiting = self.held.remove(&shard).unwrap_or_default();
         let Prepared { done, outcome, mended, generation } = prepared;
         if let Some(fields) = mended {
             let NodeContext { outbox, node, .. } = &self.context;
-            tracing::warn!(%voucher, fields, "fields of a sale had been changed in Redis");
+            tracing::warn!(%shard, fields, "fields of a sale had been changed in Redis");
             let what = Event::Other(reason!("event-sale-mended", fields));
-            outbox.put_own(node, SALE_MENDED, format!("#{voucher}").into(), Message::of(&what));
+            outbox.put_own(
+                node,
+                SALE_MENDED,
+                format!("#{}", shard.sale).into(),
+                Message::of(&what),
+            );
         }
         self.journal.forget(&done.refused_ids);
         let (now, closed) = (Instant::now(), done.closed);
         // Each check finds it closed again, which is not a new event.
         self.noted.retain(|_, until| *until > now);
         let noted = closed.is_some()
-            && self.noted.insert(voucher, now + NOTED_FOR).is_some_and(|it| it > now);
+            && self.noted.insert(shard, now + NOTED_FOR).is_some_and(|it| it > now);
         if !noted {
-            self.note_reconciled(format!("#{voucher}").into(), done);
+            self.note_reconciled(format!("#{}", shard.sale).into(), done);
         }
         let why = match (outcome, closed) {
             (Some(outcome), _) => Ok(outcome),
-            (None, Some(closed)) => Err(rejected(closed.error(voucher))),
+            (None, Some(closed)) => Err(rejected(closed.error(shard.voucher()))),
             (None, None) => {
-                self.noted.remove(&voucher);
+                self.noted.remove(&shard);
                 return waiting;
             }
         };
         reply_all(waiting, &why);
-        self.refusals.insert_of_sql(voucher, why, generation);
+        self.refusals.insert_of_sql(shard, why, generation);
         Batch::new()
     }
 
     /// Keeps requests until their sale is ready, at most as many as fit into the queue.
-    fn hold(&mut self, voucher: VoucherId, batch: Batch) {
+    fn hold(&mut self, shard: ShardId, batch: Batch) {
         // Each sale counts: clients may invent voucher IDs.
         let waiting: usize = self.held.values().map(|batch| batch.len().max(1)).sum();
         if waiting + batch.len() > self.rate.bound().get() {
             self.context.meters.note_busy(batch.len());
             return reply_all(batch, &Ok(Outcome::Busy));
         }
-        self.prepare(voucher);
-        self.held.entry(voucher).or_default().extend(batch);
+        self.prepare(shard);
+        self.held.entry(shard).or_default().extend(batch);
     }
 
     /// Rejects requests that have waited too long for their sale.
     fn expire(&mut self) {
         let within = self.answer_within();
-        for (voucher, batch) in &mut self.held {
-            let why = EngineError::Reconciling(self.servers.keys.sale(*voucher));
+        for (shard, batch) in &mut self.held {
+            let why = EngineError::Reconciling(self.servers.keys.sale(*shard));
             refuse_late(batch, within, Arc::new(why));
         }
     }
@@ -440,20 +446,12 @@ impl AdmissionWorker {
     /// Proposes an order ID for each request and calls the script. Returns `None` if the batch needs no call, and the
     /// batch if Redis is unreachable.
     async fn send(&mut self, mut batch: Batch) -> Result<Option<Flight>, Batch> {
-        let Some(voucher) = batch.first().map(|request| request.voucher) else { return Ok(None) };
-        let known = self.context.versions.get(voucher).filter(|known| !known.archived);
-        let Some(known) = known.filter(|_| !self.held.contains_key(&voucher)) else {
-            self.hold(voucher, batch);
+        let Some(shard) = batch.first().map(|request| request.shard) else { return Ok(None) };
+        let known = self.context.versions.get(shard).filter(|known| !known.archived);
+        let Some(known) = known.filter(|_| !self.held.contains_key(&shard)) else {
+            self.hold(shard, batch);
             return Ok(None);
         };
-        if let Some(shard) = known.shard {
-            // Asked for before this node knew that it is a shard.
-            let strangers = batch.extract_if(.., |it| shard.of_user(it.user) != voucher);
-            reply_all(strangers, &Ok(Outcome::Busy));
-            if batch.is_empty() {
-                return Ok(None);
-            }
-        }
         let Some(now) = self.redis_now() else { return Err(batch) };
         let missing = batch.iter().filter(|request| request.order.is_none()).count();
         match self.ids.issue(&mut self.servers.conn, missing).await {
@@ -486,7 +484,7 @@ impl AdmissionWorker {
         let run_id = self.run_id.as_deref().unwrap_or_default();
         let again = batch.iter().filter(|request| request.again).count();
         let (node, version) = (&context.node, known.version);
-        let mut call = admit_call(keys, of, voucher, node, run_id, version, again);
+        let mut call = admit_call(keys, of, shard, node, run_id, version, again);
         call.arg(now.plus(left).0);
         for request in &batch {
             call.arg(request.user.0);
@@ -552,8 +550,8 @@ impl AdmissionWorker {
                 return Err(batch);
             }
             Some(Decision::SaleDamaged) => {
-                if let Some(voucher) = batch.first().map(|request| request.voucher) {
-                    self.hold(voucher, batch);
+                if let Some(shard) = batch.first().map(|request| request.shard) {
+                    self.hold(shard, batch);
                 }
                 return Ok(());
             }
@@ -584,8 +582,10 @@ impl AdmissionWorker {
                     }
                     let outcome = outcome_of(&answer, request.order_id());
                     if let Some((Outcome::Admitted { order: id }, place)) = outcome {
-                        let (user_id, voucher_id) = (request.user, request.voucher);
-                        self.journal.note(now, SaleOrder { id, user_id, voucher_id, place });
+                        let (user_id, by) = (request.user, request.shard);
+                        let (voucher_id, shard) = (by.voucher(), by.number);
+                        let order = SaleOrder { id, user_id, voucher_id, shard, place };
+                        self.journal.note(now, order);
                     }
                     let outcome = outcome.map(|(outcome, _)| outcome);
                     request.reply(now, outcome.ok_or_else(unreadable));
@@ -601,7 +601,7 @@ impl AdmissionWorker {
 
     fn note_refused(&self, batch: &Batch, requests: usize) {
         if let Some(request) = batch.first() {
-            self.refusals.note_refused(request.voucher, requests);
+            self.refusals.note_refused(request.shard, requests);
         }
     }
 
@@ -650,7 +650,7 @@ impl AdmissionWorker {
             }
         }
         let most = self.context.deployment.settings.admission_batch;
-        waiting.extend(by_voucher(&mut requests).flat_map(|batch| pages(batch, most)));
+        waiting.extend(by_shard(&mut requests).flat_map(|batch| pages(batch, most)));
     }
 
     async fn reconcile_partition(&mut self) -> Result<()> {
@@ -665,6 +665,7 @@ impl AdmissionWorker {
                 self.context.versions.note(&sale);
             }
         }
+        former_names::rename(&mut self.servers, &self.partition).await?;
         let now = self.servers.conn.now_at(&here).await?;
         self.redis_time = Some((now, Instant::now()));
         let sales = self.sales_here();
@@ -705,7 +706,7 @@ impl AdmissionWorker {
         if is_first {
             self.ids.not_before(first_second(&servers.store, of).await?);
         }
-        let promises = self.promises(|voucher| self.servers.keys.partition_of(voucher) == *of);
+        let promises = self.promises(|shard| self.servers.keys.partition_of(shard) == *of);
         let done = if is_first {
             reconcile_by_count(&mut self.servers, of, &promises, &self.token).await?
         } else {
@@ -819,29 +820,29 @@ impl AdmissionWorker {
 async fn prepare(
     reconciler: &mut Reconciler<'_>,
     versions: &SaleVersions,
-    voucher: VoucherId,
+    shard: ShardId,
     promises: &[SaleOrder],
 ) -> Result<Prepared> {
     let answered = |outcome| Ok(Prepared { outcome: Some(outcome), ..Prepared::default() });
-    let parts = match reconciler.servers.store.parts(voucher).await {
+    let shards = match reconciler.servers.store.shards_of(shard.sale).await {
         Err(StoreError::NoSale(_)) => return answered(Outcome::NotLoaded),
-        parts => parts?,
+        shards => shards?,
     };
-    for part in &parts {
-        versions.note(part);
+    for shard in &shards {
+        versions.note(shard);
     }
     // Of a sale that is spread over shards, the next request knows to which it belongs.
-    let Some(sale) = parts.into_iter().find(|part| part.voucher_id == voucher) else {
+    let Some(sale) = shards.into_iter().find(|it| it.id == shard) else {
         return answered(Outcome::Busy);
     };
-    let of = reconciler.servers.keys.partition_of(voucher);
-    let reconciling = EngineError::Reconciling(reconciler.servers.keys.sale(voucher));
+    let of = reconciler.servers.keys.partition_of(shard);
+    let reconciling = EngineError::Reconciling(reconciler.servers.keys.sale(shard));
     let damage = reconcile::check(reconciler.servers, &of, &[Expected::from(&sale)]).await?;
     if damage.is_for_all_nodes() {
         reconcile::summon_all(&mut reconciler.servers.conn, &of).await?;
         return Err(EngineError::Reconciling(of.orders()));
     }
-    let mut done = reconciler.sale(voucher, promises, Scope::IfNeeded).await?;
+    let mut done = reconciler.sale(shard, promises, Scope::IfNeeded).await?;
     done.keys.extend(Damage::put_right(&damage.streams));
     if sale.state == SaleState::Archived {
         return Ok(Prepared { done, outcome: Some(Outcome::Ended), ..Prepared::default() });
@@ -856,11 +857,11 @@ async fn prepare(
             _ => {}
         }
     }
-    let known = versions.get(voucher).map_or(0, |known| known.version);
+    let known = versions.get(shard).map_or(0, |known| known.version);
     if sale.version < known {
         // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold, and not
         // retried immediately.
-        let held = sale_copy::read(reconciler.servers, voucher).await?;
+        let held = sale_copy::read(reconciler.servers, shard).await?;
         if held.is_none_or(|held| held.version < known) {
             return Err(reconciling);
         }

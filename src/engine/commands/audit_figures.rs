@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use seckill_model::{Millis, Sale, VoucherId, ledger::Balance};
+use seckill_model::{Millis, SaleShard, ShardId, VoucherId, ledger::Balance};
 use seckill_redis::{
     Connection, Layout,
     stream_stats::{RedisStats, SaleStats, read_stats},
@@ -47,9 +47,9 @@ pub async fn take(
 ) -> (Option<Millis>, Option<String>) {
     let reading = async { Ok::<_, StoreError>((store.sales().await?, store.returning().await?)) };
     let sql = tokio::time::timeout(READ_TIMEOUT, reading).await.ok().and_then(Result::ok);
-    let vouchers: Vec<VoucherId> =
-        sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
-    let looking = read_stats(conn, keys, &vouchers);
+    let shards: Vec<ShardId> =
+        sql.iter().flat_map(|(sales, _)| sales).map(|shard| shard.id).collect();
+    let looking = read_stats(conn, keys, &shards);
     let redis = tokio::time::timeout(READ_TIMEOUT, looking).await.ok().and_then(Result::ok);
     if sql.is_none() && redis.is_none() {
         return (None, None);
@@ -59,7 +59,7 @@ pub async fn take(
     if known.audit == OFF {
         let again =
             tokio::time::timeout(READ_TIMEOUT, store.sales()).await.ok().and_then(Result::ok);
-        let live = |sales: &[Sale]| sales.iter().map(Sale::live_orders).sum::<u64>();
+        let live = |sales: &[SaleShard]| sales.iter().map(|it| it.live_orders()).sum::<u64>();
         let moved =
             again.zip(sql.as_ref()).is_some_and(|(now, (then, _))| live(&now) != live(then));
         if moved {
@@ -70,7 +70,7 @@ pub async fn take(
 }
 
 fn figures(
-    sql: Option<&(Vec<Sale>, u64)>,
+    sql: Option<&(Vec<SaleShard>, u64)>,
     redis: Option<&RedisStats>,
     about: Option<VoucherId>,
 ) -> Figures {
@@ -84,10 +84,10 @@ fn figures(
         ..Figures::default()
     };
     let Some((sales, returning)) = sql else { return known };
-    let is_mine = |sale: &Sale| about.is_none_or(|only| only == sale.sale_id());
+    let is_mine = |shard: &SaleShard| about.is_none_or(|only| only == shard.voucher_id);
     let mine = || sales.iter().filter(|sale| is_mine(sale));
     known.db_stock = Some(mine().map(|sale| sale.stock).sum());
-    known.persisted = Some(mine().map(Sale::live_orders).sum());
+    known.persisted = Some(mine().map(|sale| sale.live_orders()).sum());
     if let Some(redis) = redis {
         let facts: Option<Vec<SaleStats>> = redis.sales.iter().copied().collect();
         let Some(facts) = facts else { return known };

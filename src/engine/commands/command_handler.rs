@@ -191,7 +191,7 @@ impl Operator {
             }
             Command::LoadTest(plan) => {
                 plan.check().map_err(EngineError::Rejected)?;
-                self.deployment.servers().parts(plan.voucher).await?;
+                self.deployment.store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
                 let generator =
                     LoadGenerator { admission, servers, meters: Arc::clone(&self.meters) };

@@ -10,8 +10,8 @@ use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::Futures
 use hdrhistogram::Histogram;
 use rand::{SeedableRng as _, rngs::ChaCha8Rng, seq::SliceRandom as _};
 use seckill_model::{
-    EntryId, Message, OrderId, Outcome, Payment, Reason, Sale, UserId, VoucherId, message::Label,
-    reason::reason,
+    EntryId, Message, OrderId, Outcome, Payment, Reason, SaleShard, UserId, VoucherId,
+    message::Label, reason::reason,
 };
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::{Deserialize, Serialize};
@@ -367,10 +367,10 @@ impl LoadGenerator {
             if written == 0 {
                 // Ignored: the wait continues while a server is unreachable.
                 if next.is_empty()
-                    && let Ok(parts) = self.servers.store.parts(voucher).await
+                    && let Ok(shards) = self.servers.store.shards_of(voucher).await
                 {
-                    let of = |part: &Sale| self.servers.keys.partition_of(part.voucher_id);
-                    next.extend(parts.iter().map(|part| (of(part), Some(EntryId::MIN))));
+                    let of = |shard: &SaleShard| self.servers.keys.partition_of(shard.id);
+                    next.extend(shards.iter().map(|shard| (of(shard), Some(EntryId::MIN))));
                 }
                 for (of, next) in &mut next {
                     while let Some(from) = *next

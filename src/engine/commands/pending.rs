@@ -6,7 +6,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
-    Backing, EntryId, OrderEntry, OrderError, RecoveryAction, Verdict, VoucherId,
+    Backing, EntryId, OrderEntry, OrderError, RecoveryAction, Verdict,
     filter::{Fact, Field, Filter, Kind},
     locale::in_english,
     verdict::{Evidence, judge},
@@ -56,8 +56,6 @@ pub struct Classifier {
 pub struct Classified {
     /// The entry.
     pub row: Pending,
-    /// The sale that it is for; not one of its shards.
-    pub sale: Option<VoucherId>,
     /// Why it yields no order, for the operator and the dead letter.
     pub fault: Option<OrderError>,
     /// Milliseconds since it was added, by the clock of Redis.
@@ -121,8 +119,6 @@ impl Classifier {
                 };
                 (row == Written::Again, sale_lost, fault)
             });
-        let vouchers = orders.iter().map(|order| order.voucher);
-        let sales = self.servers.store.sales_of_shards(vouchers).await?;
         let mut nodes: HashMap<u16, Nodes> = HashMap::new();
         let mut classified = Vec::with_capacity(rows.len());
         for row in rows {
@@ -149,16 +145,12 @@ impl Classifier {
             let evidence =
                 Evidence { is_written, fault, sale_lost, holder_alive, idle_ms, deliveries };
             let verdict = judge(&evidence, self.settings.limits());
-            let mut fault = match verdict {
+            let fault = match verdict {
                 Verdict::TooOften => Some(OrderError::TooOften(deliveries)),
                 _ => evidence.fault,
             };
-            if let Some(voucher) = fault.as_mut().and_then(OrderError::voucher_mut) {
-                *voucher = sales.sale_of(*voucher);
-            }
             let age_ms = nodes.now.since(entry.added());
-            let sale = row.delivered.order().map(|order| sales.sale_of(order.voucher));
-            classified.push(Classified { row, sale, fault, age_ms, verdict });
+            classified.push(Classified { row, fault, age_ms, verdict });
         }
         Ok(classified)
     }
@@ -178,7 +170,7 @@ impl Classified {
             "deliveries" => Some(Fact::Number(self.row.deliveries)),
             "order" => order.map(|order| Fact::Number(order.order.get())),
             "user" => order.map(|order| Fact::Number(order.user.0)),
-            "voucher" => self.sale.map(|sale| Fact::Number(sale.0)),
+            "voucher" => order.map(|order| Fact::Number(order.voucher.0)),
             "fault" => {
                 let fault = self.fault.as_ref();
                 fault.map(|fault| Fact::Text(in_english(|| fault.to_string()).into()))

@@ -16,7 +16,7 @@ use std::{
 
 use redis::cmd;
 use seckill_model::{
-    EntryId, Message, Millis, OrderEntry, OrderError, VoucherId,
+    EntryId, Message, Millis, OrderEntry, OrderError, ShardId,
     ledger::{Finding, SaleFinding},
     locale::in_english,
     reason::reason,
@@ -39,7 +39,6 @@ use crate::{
         sale_copy,
     },
     lists::group_by,
-    orders::name_sales,
     outbox::Outbox,
     recovery::reconcile::put_back_written,
     servers::Servers,
@@ -132,7 +131,7 @@ pub struct Writer {
     clock: Option<(Instant, Millis)>,
     pub(crate) in_hand: InHand,
     /// Sales of which the database accepts no orders, and when they are tried again.
-    refused_sales: BTreeMap<VoucherId, Instant>,
+    refused_sales: BTreeMap<ShardId, Instant>,
     reports: Option<Reports>,
 }
 
@@ -152,7 +151,7 @@ enum Attempt {
     /// A fault of the only order of the part.
     Rejected(OrderError),
     /// The database accepts no orders of this sale, to which all of the part belong, but others.
-    SaleRefused(VoucherId, StoreError),
+    SaleRefused(ShardId, StoreError),
     /// The only order of the part is not written for now, for a reason that says nothing about it.
     Later,
 }
@@ -295,7 +294,7 @@ impl Writer {
         }
         let now = Instant::now();
         let is_due =
-            |it: &&OrderEntry| self.refused_sales.get(&it.voucher).is_none_or(|at| *at <= now);
+            |it: &&OrderEntry| self.refused_sales.get(&it.sold_by()).is_none_or(|at| *at <= now);
         let due: Vec<OrderEntry> = orders.iter().filter(is_due).copied().collect();
         committed.settled.waiting += (orders.len() - due.len()) as u64;
         Cow::Owned(due)
@@ -306,7 +305,7 @@ impl Writer {
         &mut self,
         committed: &mut Committed,
         part: &[OrderEntry],
-        sale: VoucherId,
+        sale: ShardId,
         why: &Event,
     ) {
         committed.settled.waiting += part.len() as u64;
@@ -317,7 +316,7 @@ impl Writer {
                     Event::Error(error) => Message::of(error),
                     other => Message::of(other),
                 };
-                reports.meters.note_refused(sale, Some(why));
+                reports.meters.note_refused(sale.voucher(), Some(why));
             }
         }
     }
@@ -330,27 +329,27 @@ impl Writer {
         mut written: Vec<Written>,
     ) -> Result<()> {
         let mut part = Cow::Borrowed(part);
-        let missing: BTreeSet<VoucherId> = part
+        let missing: BTreeSet<ShardId> = part
             .iter()
             .zip(&written)
             .filter(|(_, written)| **written == Written::NoSale)
-            .map(|(order, _)| order.voucher)
+            .map(|(order, _)| order.sold_by())
             .collect();
         for sale in missing {
             if !self.is_in_redis(sale).await? {
                 continue;
             }
             let results = part.iter().copied().zip(written);
-            let (lost, rest): (Vec<_>, Vec<_>) = results.partition(|(it, _)| it.voucher == sale);
+            let (lost, rest): (Vec<_>, Vec<_>) = results.partition(|(it, _)| it.sold_by() == sale);
             let lost: Vec<OrderEntry> = lost.into_iter().map(|(order, _)| order).collect();
             tracing::error!(%sale, orders = lost.len(), "the database has lost a sale; run 'seckill audit --repair'");
-            let why = SaleFinding::of(sale, None, Finding::NotInSql).reason();
+            let why = SaleFinding::of(sale, Finding::NotInSql).reason();
             self.set_aside(committed, &lost, sale, &Event::Other(why));
             let (orders, results): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
             (part, written) = (Cow::Owned(orders), results);
         }
         if !self.refused_sales.is_empty() {
-            let sales: BTreeSet<VoucherId> = part.iter().map(|order| order.voucher).collect();
+            let sales: BTreeSet<ShardId> = part.iter().map(OrderEntry::sold_by).collect();
             for sale in sales {
                 if self.refused_sales.contains_key(&sale) {
                     let orders = Event::Other(reason!("event-orders", orders = part.len()));
@@ -363,10 +362,10 @@ impl Writer {
         Ok(())
     }
 
-    fn forget_refused(&mut self, sale: VoucherId) {
+    fn forget_refused(&mut self, sale: ShardId) {
         self.refused_sales.remove(&sale);
         if let Some(reports) = &self.reports {
-            reports.meters.note_refused(sale, None);
+            reports.meters.note_refused(sale.voucher(), None);
         }
     }
 
@@ -377,8 +376,8 @@ impl Writer {
         }
     }
 
-    /// Whether Redis has any key of a sale.
-    async fn is_in_redis(&mut self, sale: VoucherId) -> Result<bool> {
+    /// Whether Redis has any key of a shard.
+    async fn is_in_redis(&mut self, sale: ShardId) -> Result<bool> {
         let Servers { conn, keys, .. } = &mut self.servers;
         Ok(conn.query::<u64>(cmd("EXISTS").arg(&keys.sale_keys(sale))).await? > 0)
     }
@@ -388,7 +387,7 @@ impl Writer {
     async fn write(
         &mut self,
         part: &[OrderEntry],
-        accepted: &mut BTreeSet<VoucherId>,
+        accepted: &mut BTreeSet<ShardId>,
         stop: &CancellationToken,
     ) -> Result<Attempt> {
         let mut pause = BACKOFF[0];
@@ -433,12 +432,12 @@ impl Writer {
         &mut self,
         part: &[OrderEntry],
         error: &StoreError,
-        accepted: &mut BTreeSet<VoucherId>,
+        accepted: &mut BTreeSet<ShardId>,
         now: Millis,
     ) -> Result<Option<Attempt>> {
         let Some((first, others)) = part.split_first() else { return Ok(None) };
-        let sale = first.voucher;
-        let is_one_sale = others.iter().all(|order| order.voucher == sale);
+        let sale = first.sold_by();
+        let is_one_sale = others.iter().all(|order| order.sold_by() == sale);
         if !error.is_outage() && !others.is_empty() && (!is_one_sale || accepted.contains(&sale)) {
             return Ok(Some(Attempt::Split));
         }
@@ -458,7 +457,7 @@ impl Writer {
     }
 
     /// The fault of a single order, while the database accepts others of the same sale.
-    async fn blame(&mut self, sale: VoucherId, error: &StoreError) -> Result<Attempt> {
+    async fn blame(&mut self, sale: ShardId, error: &StoreError) -> Result<Attempt> {
         Ok(match error {
             error if error.is_outage() => Attempt::Later,
             StoreError::OutOfStock(_) => {
@@ -467,10 +466,10 @@ impl Writer {
                 if ledger.live < ledger.initial || self.is_ahead(sale).await? {
                     Attempt::SaleRefused(sale, error.clone())
                 } else {
-                    Attempt::Rejected(OrderError::OutOfStock(sale))
+                    Attempt::Rejected(OrderError::OutOfStock(sale.voucher()))
                 }
             }
-            StoreError::NoSale(_) => Attempt::Rejected(OrderError::NoSale(sale)),
+            StoreError::NoSale(_) => Attempt::Rejected(OrderError::NoSale(sale.voucher())),
             error => {
                 let why = error.clone().reason();
                 Attempt::Rejected(OrderError::Rejected(in_english(|| why.to_string())))
@@ -479,9 +478,9 @@ impl Writer {
     }
 
     /// Whether Redis has a later version of a sale: SQL was restored from a backup, and lacks a restock.
-    async fn is_ahead(&mut self, sale: VoucherId) -> Result<bool> {
+    async fn is_ahead(&mut self, sale: ShardId) -> Result<bool> {
         let held = sale_copy::read(&mut self.servers, sale).await?;
-        let version = self.servers.store.sale(sale).await?.version;
+        let version = self.servers.store.shard(sale).await?.version;
         Ok(held.is_some_and(|held| held.version > version))
     }
 
@@ -517,9 +516,9 @@ impl Writer {
     }
 }
 
-/// Smaller parts of a part: the orders of each sale, or two halves.
+/// Smaller parts of a part: the orders of each shard, or two halves.
 fn split(part: &[OrderEntry]) -> Vec<Vec<OrderEntry>> {
-    let sales = group_by(part.iter().copied(), |order| order.voucher);
+    let sales = group_by(part.iter().copied(), OrderEntry::sold_by);
     if sales.len() > 1 {
         return sales.into_values().collect();
     }
@@ -536,20 +535,8 @@ async fn acknowledge(servers: &mut Servers, entries: Vec<EntryId>) -> Result<u64
     Ok(done)
 }
 
-/// Makes dead letters of entries; returns how many were pending. A reason names the sale, for which SQL is asked, not one of its shards.
-pub(crate) async fn reject_all(servers: &mut Servers, mut entries: Rejected) -> Result<u64> {
-    let mut faults = Vec::new();
-    for (_, reason) in &mut entries {
-        if let Some(mut fault) = reason.data::<OrderError>()
-            && fault.voucher_mut().is_some()
-        {
-            faults.push((reason, fault));
-        }
-    }
-    name_sales(&servers.store, faults.iter_mut().filter_map(|(_, it)| it.voucher_mut())).await?;
-    for (reason, fault) in faults {
-        *reason = Message::of(&fault);
-    }
+/// Makes dead letters of entries; returns how many were pending.
+pub(crate) async fn reject_all(servers: &mut Servers, entries: Rejected) -> Result<u64> {
     if let Some((entry, reason)) = entries.first() {
         // Each letter has its own reason; logging each would be the most expensive part of poison entries.
         tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");

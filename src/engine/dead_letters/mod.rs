@@ -160,9 +160,9 @@ impl Letters {
         let taken = conn.now_of_reachable(keys).await?;
         // Reads one extra letter to detect whether more follow.
         let letters = self.page(from, EntryId::MAX, LINES + 1).await?;
-        let line = |ClassifiedLetter { letter, sale, verdict, .. }| {
+        let line = |ClassifiedLetter { letter, verdict, .. }| {
             let age_ms = taken.since(letter.at);
-            LetterLine { letter, sale, age_ms, verdict }
+            LetterLine { letter, age_ms, verdict }
         };
         Ok(LetterPage::of(from, taken, letters.into_iter().map(line).collect(), LINES))
     }

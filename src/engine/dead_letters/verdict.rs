@@ -37,8 +37,6 @@ pub const LETTER_FIELDS: &[Field] = &[
 pub struct ClassifiedLetter {
     /// The letter.
     pub letter: DeadLetter,
-    /// The sale that it is for; not one of its shards.
-    pub sale: Option<VoucherId>,
     /// Its verdict.
     pub verdict: LetterVerdict,
     /// The SQL row with its order ID of any buyer.
@@ -57,7 +55,7 @@ impl ClassifiedLetter {
             "entry" => Fact::Entry(letter.entry?),
             "reason" => Fact::Text(Cow::Borrowed(&letter.reason)),
             "consumer" => Fact::Text(Cow::Borrowed(&letter.consumer)),
-            "voucher" => Fact::Number(self.sale?.0),
+            "voucher" => Fact::Number(order?.voucher.0),
             "user" => Fact::Number(order?.user.0),
             "order" => Fact::Number(order?.order.get()),
             "replays" => Fact::Number(letter.replays),
@@ -76,6 +74,7 @@ impl ClassifiedLetter {
             id: row.id,
             user_id: row.user_id,
             voucher_id: row.voucher_id,
+            shard: self.letter.order?.shard,
             place: row.place?,
         })
     }
@@ -99,7 +98,6 @@ pub async fn classify(
     let ids: Vec<OrderId> = ids.chain(letters.iter().filter_map(refused_for)).collect();
     let rows: HashMap<OrderId, Order> =
         servers.store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
-    let named = servers.store.sales_of_shards(orders.iter().map(|order| order.voucher)).await?;
     // A sale is in only one of both after one of them was restored from a backup.
     let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
     for order in &orders {
@@ -128,8 +126,7 @@ pub async fn classify(
             superseded: another.is_some(),
         };
         let verdict = dead_letter::judge(&evidence, max_replays);
-        let sale = letter.order.map(|order| named.sale_of(order.voucher));
-        ClassifiedLetter { letter, sale, verdict, row, another }
+        ClassifiedLetter { letter, verdict, row, another }
     });
     Ok(classified.collect())
 }

@@ -9,7 +9,7 @@ use std::{
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash},
 };
 
-use seckill_model::{OrderId, SaleOrder, VoucherId};
+use seckill_model::{OrderId, SaleOrder, ShardId};
 use seckill_store::SharedStore;
 
 use super::{flows, for_each_buyer};
@@ -31,9 +31,9 @@ pub(super) struct Differences {
     pub(super) orders: Vec<SaleOrder>,
 }
 
-/// Compares every buyer of a sale with its live orders.
-pub(super) async fn find(servers: &mut Servers, voucher: VoucherId) -> Result<Differences> {
-    let of = servers.keys.partition_of(voucher);
+/// Compares every buyer of a shard with its live orders.
+pub(super) async fn find(servers: &mut Servers, shard: ShardId) -> Result<Differences> {
+    let of = servers.keys.partition_of(shard);
     let flows = flows(servers, &of).await?;
     let moving = [flows.undelivered, flows.pending, flows.dead].concat();
     let moving: HashSet<OrderId> = moving.iter().map(|entry| entry.order).collect();
@@ -46,12 +46,12 @@ pub(super) async fn find(servers: &mut Servers, voucher: VoucherId) -> Result<Di
         if is_moving(&order) { list.push(order) } else { digest.add(&order) }
     };
     let buyer = |it| add(it, &mut in_redis, &mut buyers);
-    read_both(servers, voucher, buyer, |it| add(it, &mut in_sql, &mut orders)).await?;
+    read_both(servers, shard, buyer, |it| add(it, &mut in_sql, &mut orders)).await?;
     if in_redis != in_sql {
         let differs = |it: &SaleOrder| !is_moving(it) && in_redis.bucket(it) != in_sql.bucket(it);
         let buyer = |it| buyers.extend(differs(&it).then_some(it));
         let order = |it| orders.extend(differs(&it).then_some(it));
-        read_both(servers, voucher, buyer, order).await?;
+        read_both(servers, shard, buyer, order).await?;
     }
     // A hash that is resized during the scan returns some fields twice.
     buyers.sort_unstable();
@@ -62,7 +62,7 @@ pub(super) async fn find(servers: &mut Servers, voucher: VoucherId) -> Result<Di
 /// Reads the buyers and the live orders at the same time.
 async fn read_both(
     servers: &mut Servers,
-    voucher: VoucherId,
+    shard: ShardId,
     buyer: impl FnMut(SaleOrder),
     mut order: impl FnMut(SaleOrder),
 ) -> Result<()> {
@@ -70,13 +70,13 @@ async fn read_both(
     let orders = async {
         let mut after = None;
         loop {
-            let page = store.live_orders(voucher, after, PAGE).await?;
+            let page = store.live_orders(shard, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id);
             page.into_iter().for_each(&mut order);
         }
     };
-    tokio::try_join!(for_each_buyer(servers, voucher, buyer), orders).map(|_| ())
+    tokio::try_join!(for_each_buyer(servers, shard, buyer), orders).map(|_| ())
 }
 
 /// The number of orders in each bucket, and the sum of their hashes. Two different sets have equal digests with a
@@ -112,13 +112,13 @@ fn hash(value: &impl Hash) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use seckill_model::UserId;
+    use seckill_model::{UserId, VoucherId};
 
     use super::*;
 
     fn order(id: i64, user: u64, place: u8) -> SaleOrder {
         let id = OrderId::from_i64(id).unwrap();
-        SaleOrder { id, user_id: UserId(user), voucher_id: VoucherId(7), place }
+        SaleOrder { id, user_id: UserId(user), voucher_id: VoucherId(7), shard: 0, place }
     }
 
     fn digest(orders: &[SaleOrder]) -> Digest {

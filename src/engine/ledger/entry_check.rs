@@ -10,7 +10,7 @@ use std::{
 };
 
 use seckill_model::{
-    Backing, EntryId, Message, OrderEntry, OrderError, OrderId, SaleState, VoucherId,
+    Backing, EntryId, Message, OrderEntry, OrderError, OrderId, SaleState, ShardId,
 };
 use seckill_redis::{
     scripts,
@@ -36,16 +36,16 @@ pub(crate) struct Checked {
     pub(crate) waiting: u64,
 }
 
-/// Looks up the buyers of entries, in their order: one round trip per voucher, and another one if an entry has no
+/// Looks up the buyers of entries, in their order: one round trip per shard, and another one if an entry has no
 /// buyer.
 pub(crate) async fn backing(servers: &mut Servers, orders: &[OrderEntry]) -> Result<Vec<Backing>> {
     let mut found = vec![Backing::Unknown; orders.len()];
-    let by_voucher = group_by(orders.iter().zip(&mut found), |(order, _)| order.voucher);
-    for (voucher, mut looked_up) in by_voucher {
+    let by_shard = group_by(orders.iter().zip(&mut found), |(order, _)| order.sold_by());
+    for (shard, mut looked_up) in by_shard {
         // Nearly all of them are promised, which requires no check of the other keys.
         let places = looked_up.iter().map(|(order, _)| order.place());
         // The script also handles a key of another type.
-        if let Ok(held) = servers.held(voucher, places).await {
+        if let Ok(held) = servers.held(shard, places).await {
             let mut held = held.into_iter();
             looked_up.retain_mut(|(order, backing)| {
                 let promised = held.next().flatten() == Some(order.order);
@@ -56,21 +56,21 @@ pub(crate) async fn backing(servers: &mut Servers, orders: &[OrderEntry]) -> Res
             });
         }
         if !looked_up.is_empty() {
-            look_closer(servers, voucher, looked_up).await?;
+            look_closer(servers, shard, looked_up).await?;
         }
     }
     Ok(found)
 }
 
-/// The same for entries of one voucher, with a check whether its keys are consistent.
+/// The same for entries of one shard, with a check whether its keys are consistent.
 async fn look_closer(
     servers: &mut Servers,
-    voucher: VoucherId,
+    shard: ShardId,
     looked_up: Vec<(&OrderEntry, &mut Backing)>,
 ) -> Result<()> {
     let Servers { conn, keys, .. } = servers;
     let mut call = scripts::PROMISED.prepare_invoke();
-    call.key(&keys.sale_keys(voucher));
+    call.key(&keys.sale_keys(shard));
     for (order, _) in &looked_up {
         call.arg(order.place().to_string());
     }
@@ -104,7 +104,7 @@ pub(crate) async fn unverified(
     Ok(orders.iter().filter(|order| !is_verified(order)).copied().collect())
 }
 
-/// Sorts a batch, and registers its orders as `in_hand`: one round trip to Redis, one more per voucher with unverified
+/// Sorts a batch, and registers its orders as `in_hand`: one round trip to Redis, one more per shard with unverified
 /// entries, and a query to SQL only for entries without a buyer.
 pub(crate) async fn check(
     servers: &mut Servers,
@@ -126,7 +126,7 @@ pub(crate) async fn check(
     let backing = backing(servers, &unverified).await?;
     let unbacked = unverified.into_iter().zip(backing).filter(|(_, it)| *it != Backing::Promised);
     let mut set_aside: HashSet<EntryId> = HashSet::new();
-    for (voucher, orders) in group_by(unbacked, |(order, _)| order.voucher) {
+    for (shard, orders) in group_by(unbacked, |(order, _)| order.sold_by()) {
         // SQL has the row of an order that was closed or cancelled since.
         let written = servers.written(orders.iter().map(|(order, _)| order.order)).await?;
         let open: Vec<_> =
@@ -134,7 +134,7 @@ pub(crate) async fn check(
         let mut archived = false;
         if open.iter().any(|(_, backing)| *backing == Backing::Unknown) {
             // Redis has neither archived nor nonexistent sales.
-            match servers.store.sale(voucher).await {
+            match servers.store.shard(shard).await {
                 Ok(sale) => archived = sale.state == SaleState::Archived,
                 // The store returns an answer for each of them.
                 Err(StoreError::NoSale(_)) => continue,
@@ -144,7 +144,9 @@ pub(crate) async fn check(
         for (order, backing) in open {
             set_aside.insert(order.entry);
             let fault = match backing {
-                Backing::Other(holds) => OrderError::Holds { user: order.user, holds, voucher },
+                Backing::Other(holds) => {
+                    OrderError::Holds { user: order.user, holds, voucher: order.voucher }
+                }
                 Backing::Unknown if !archived => {
                     checked.waiting += 1;
                     continue;

@@ -15,7 +15,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use redis::{cmd, pipe};
 use seckill_model::{
     EntryId, Message, Millis, OrderEntry, OrderError, OrderId, Phase, Place, Sale, SaleOrder,
-    SaleState, VoucherId,
+    SaleShard, SaleState, ShardId, VoucherId,
     faults::{self, Point},
     ledger::{Finding, RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
 };
@@ -27,7 +27,7 @@ use seckill_redis::{
     stream_stats::{self, SaleStats},
 };
 use seckill_store::StoreError;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use self::differences::Differences;
 use crate::{Result, lists::group_by, servers::Servers};
@@ -47,8 +47,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 pub struct Audit {
     /// Each sale was read, and none has a finding.
     pub balanced: bool,
-    /// One ledger per sale, newest first; in JSON, each is followed by those of its shards.
-    #[serde(serialize_with = "with_shards")]
+    /// One ledger per sale, newest first.
     pub sales: Vec<SaleAudit>,
     /// Sales of which something is unknown, because a server did not reply to the probe of the connection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -60,10 +59,6 @@ impl Audit {
     pub fn findings(&self) -> impl Iterator<Item = SaleFinding> {
         self.sales.iter().flat_map(SaleAudit::found)
     }
-}
-
-fn with_shards<S: Serializer>(sales: &[SaleAudit], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(SaleAudit::with_shards(sales))
 }
 
 /// Entries in flight and dead letters, read in the order in which orders move.
@@ -92,28 +87,25 @@ impl Flows {
     }
 }
 
-/// Audits every sale, or the given one; those of lost servers are left out if the connection was probed.
-///
-/// # Errors
-/// Besides those of the servers, [`EngineError::Rejected`] for one shard of a sale.
+/// Audits every sale, or the given one; shards of lost servers are left out if the connection was probed.
 pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Result<Audit>> {
     async move {
         let sales = match only {
-            Some(voucher) => servers.parts(voucher).await?,
+            Some(voucher) => servers.store.shards_of(voucher).await?,
             None => all_sales(servers).await?,
         };
         let is_lost =
-            |sale: &Sale| servers.conn.is_lost(&servers.keys.partition_of(sale.voucher_id));
-        let (lost, sales): (Vec<Sale>, Vec<Sale>) = sales.into_iter().partition(is_lost);
-        let mut unread: Vec<VoucherId> = lost.iter().map(Sale::sale_id).collect();
+            |shard: &SaleShard| servers.conn.is_lost(&servers.keys.partition_of(shard.id));
+        let (lost, sales): (Vec<SaleShard>, Vec<SaleShard>) = sales.into_iter().partition(is_lost);
+        let mut unread: Vec<VoucherId> = lost.iter().map(|shard| shard.voucher_id).collect();
         unread.sort_unstable_by_key(|sale| Reverse(*sale));
         unread.dedup();
         let audits = audit_parts(servers, &sales).await?;
         let mut lines = Vec::with_capacity(audits.len());
         let read = sales.iter().zip(audits);
-        for parts in group_by(read, |(sale, _)| Reverse(sale.sale_id())).into_values() {
-            let shard = parts.first().and_then(|(part, _)| part.shard);
-            let incomplete = parts.len() < shard.map_or(1, |shard| shard.count.into());
+        for parts in group_by(read, |(shard, _)| Reverse(shard.id.sale)).into_values() {
+            let spread = parts.first().and_then(|(part, _)| part.spread);
+            let incomplete = parts.len() < spread.map_or(1, |spread| spread.count.into());
             let whole = SaleAudit::whole(parts.into_iter().map(|(_, audit)| audit).collect());
             lines.extend(whole.map(|whole| SaleAudit { incomplete, ..whole }));
         }
@@ -125,29 +117,30 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
     .boxed()
 }
 
-/// Every sale that is not archived, and those in Redis that SQL has archived or does not know, newest first.
-pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<Sale>> {
+/// The shards of every sale that is not archived, and those in Redis that SQL has archived or does not know, newest sale
+/// first.
+pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<SaleShard>> {
     let mut sales = servers.store.sales().await?;
-    let known: HashSet<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
+    let known: HashSet<ShardId> = sales.iter().map(|shard| shard.id).collect();
     for of in servers.conn.reachable(&servers.keys) {
-        let held = stream_stats::sales_held(&mut servers.conn, &of).await?;
-        for voucher in held.into_iter().filter(|voucher| !known.contains(voucher)) {
-            match servers.store.sale(voucher).await {
-                Ok(sale) => sales.push(sale),
+        let held = stream_stats::shards_held(&mut servers.conn, &of).await?;
+        for shard in held.into_iter().filter(|shard| !known.contains(shard)) {
+            match servers.store.shard(shard).await {
+                Ok(shard) => sales.push(shard),
                 Err(StoreError::NoSale(_)) => {
-                    sales.extend(sale_copy::read(servers, voucher).await?);
+                    sales.extend(sale_copy::read(servers, shard).await?);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    sales.sort_unstable_by_key(|sale| Reverse(sale.voucher_id));
+    sales.sort_unstable_by_key(|shard| (Reverse(shard.id.sale), shard.id.number));
     Ok(sales)
 }
 
-/// Audits these sales and shards, in their order. Those with a finding and their figures are read again, all of them after
+/// Audits these shards, in their order. Those with a finding and their figures are read again, all of them after
 /// one pause: a command in between may look like a finding.
-pub async fn audit_parts(servers: &mut Servers, parts: &[Sale]) -> Result<Vec<SaleAudit>> {
+pub async fn audit_parts(servers: &mut Servers, parts: &[SaleShard]) -> Result<Vec<SaleAudit>> {
     let mut audits = Vec::with_capacity(parts.len());
     for part in parts {
         audits.push(look(servers, part).await?);
@@ -160,8 +153,8 @@ pub async fn audit_parts(servers: &mut Servers, parts: &[Sale]) -> Result<Vec<Sa
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
         for (part, audit) in again {
-            *audit = match servers.store.sale(part.voucher_id).await {
-                Ok(sale) => look(servers, &sale).await?,
+            *audit = match servers.store.shard(part.id).await {
+                Ok(shard) => look(servers, &shard).await?,
                 // Only Redis holds the sale.
                 Err(StoreError::NoSale(_)) => look(servers, part).await?,
                 Err(error) => return Err(error.into()),
@@ -172,36 +165,36 @@ pub async fn audit_parts(servers: &mut Servers, parts: &[Sale]) -> Result<Vec<Sa
 }
 
 /// Whether the findings after so many reads may be due to a command in between.
-fn may_pass(part: &Sale, audit: &SaleAudit, looks: u32) -> bool {
+fn may_pass(part: &SaleShard, audit: &SaleAudit, looks: u32) -> bool {
     let found = &audit.findings;
     // A sale that Redis has confirmed is not being created, and only ended ones are archived. The other findings follow.
     let is_open = part.phase(Millis::now(), None) != Phase::Ended;
     let is_lost = found.contains(&Finding::NotLoaded) && is_open && !part.is_undelivered();
-    let moves = part.shard.is_some()
+    let moves = part.spread.is_some()
         && !found.iter().any(|it| matches!(it, Finding::NotLoaded | Finding::Damaged(_)));
     !found.is_empty() && !is_lost && (looks < LOOKS || moves)
 }
 
-/// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
-pub async fn lost_orders(servers: &mut Servers, voucher: VoucherId) -> Result<Vec<SaleOrder>> {
-    let Differences { buyers, .. } = differences::find(servers, voucher).await?;
+/// Admitted orders of a shard that are neither in SQL nor in the stream nor among the dead letters.
+pub async fn lost_orders(servers: &mut Servers, shard: ShardId) -> Result<Vec<SaleOrder>> {
+    let Differences { buyers, .. } = differences::find(servers, shard).await?;
     // The stream is read again only if it may hold one of them.
     if not_in_sql(servers, &buyers).await?.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(follow(servers, voucher, &buyers).await?.lost)
+    Ok(follow(servers, shard, &buyers).await?.lost)
 }
 
-async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
-    let voucher = sale.voucher_id;
+async fn look(servers: &mut Servers, sale: &SaleShard) -> Result<SaleAudit> {
+    let shard = sale.id;
     let archived = sale.state == SaleState::Archived;
-    let (sql, in_sql) = match servers.store.ledger(voucher).await {
+    let (sql, in_sql) = match servers.store.ledger(shard).await {
         Ok(sql) => (sql, true),
         Err(StoreError::NoSale(_)) => (SqlLedger::default(), false),
         Err(error) => return Err(error.into()),
     };
     // The buyers of a damaged sale are unknown: figures that depend on them are counted once it is reconciled.
-    let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[voucher]).await?;
+    let stats = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[shard]).await?;
     let facts = stats.sales.first().copied().flatten().unwrap_or_default();
     let damaged = facts.damaged;
     let other = facts.created.is_some_and(|created| created != sale.created);
@@ -209,11 +202,10 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     let Differences { buyers, orders } = match (known, archived) {
         (false, _) => Differences::default(),
         // It should have no keys: what is left is listed.
-        (true, true) => Differences { buyers: buyers(servers, voucher).await?, orders: Vec::new() },
-        (true, false) => differences::find(servers, voucher).await?,
+        (true, true) => Differences { buyers: buyers(servers, shard).await?, orders: Vec::new() },
+        (true, false) => differences::find(servers, shard).await?,
     };
-    let Followed { mut flows, unwritten, stranded, lost } =
-        follow(servers, voucher, &buyers).await?;
+    let Followed { mut flows, unwritten, stranded, lost } = follow(servers, shard, &buyers).await?;
     if known {
         // Copies of orders that are in SQL are not in flight.
         let in_flight = |entry: &mut OrderEntry| unwritten.contains(&SaleOrder::from(&*entry));
@@ -225,7 +217,7 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     } else {
         None
     };
-    let unknown = unknown_among(servers, voucher, &orders).await?.len() as u64;
+    let unknown = unknown_among(servers, shard, &orders).await?.len() as u64;
     let redis = redis_ledger(&facts, sale);
     let ledger = SaleLedger {
         redis,
@@ -240,20 +232,20 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
         lost: lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
-        kept: kept(servers, voucher, &buyers).await?.len() as u64,
+        kept: kept(servers, shard, &buyers).await?.len() as u64,
     };
     Ok(SaleAudit {
-        voucher_id: voucher,
-        shard_of: sale.shard.map(|shard| shard.of),
+        voucher_id: sale.voucher_id,
+        shard: shard.numbered(),
         title: sale.title.clone(),
         initial: sql.initial,
         stock: redis.map(|redis| redis.stock),
         admitted: facts.buyers,
         persisted: sql.live,
         closed: sql.closed,
-        undelivered: of(&flows.undelivered, voucher),
-        pending: of(&flows.pending, voucher),
-        dead: of(&flows.dead, voucher),
+        undelivered: of(&flows.undelivered, shard),
+        pending: of(&flows.pending, shard),
+        dead: of(&flows.dead, shard),
         db_stock: sql.stock,
         findings: ledger.findings(),
         incomplete: false,
@@ -262,8 +254,8 @@ async fn look(servers: &mut Servers, sale: &Sale) -> Result<SaleAudit> {
     })
 }
 
-fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
-    entries.iter().filter(|entry| entry.voucher == voucher).count() as u64
+fn of(entries: &[OrderEntry], shard: ShardId) -> u64 {
+    entries.iter().filter(|entry| entry.sold_by() == shard).count() as u64
 }
 
 /// A sale as Redis holds it; `None` if a part is missing.
@@ -278,36 +270,43 @@ fn redis_ledger(facts: &SaleStats, sale: &Sale) -> Option<RedisLedger> {
     })
 }
 
-/// Every buyer of a sale with the order ID.
-pub(super) async fn buyers(servers: &mut Servers, voucher: VoucherId) -> Result<Vec<SaleOrder>> {
+/// Every buyer of a shard with the order ID.
+pub(super) async fn buyers(servers: &mut Servers, shard: ShardId) -> Result<Vec<SaleOrder>> {
     let mut found = Vec::new();
-    for_each_buyer(servers, voucher, |order| found.push(order)).await?;
+    for_each_buyer(servers, shard, |order| found.push(order)).await?;
     // A hash that is resized during the scan returns some fields twice.
     found.sort_unstable();
     found.dedup();
     Ok(found)
 }
 
-/// Passes on every buyer of a sale with the order ID, some of them twice.
+/// Passes on every buyer of a shard with the order ID, some of them twice.
 pub(super) async fn for_each_buyer(
     servers: &mut Servers,
-    voucher: VoucherId,
+    shard: ShardId,
     mut found: impl FnMut(SaleOrder),
 ) -> Result<()> {
     let mut cursor = 0u64;
     loop {
         let mut scan = cmd("HSCAN");
-        scan.arg(servers.keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
+        scan.arg(servers.keys.buyers(shard)).arg(cursor).arg("COUNT").arg(PAGE);
         let (next, page): (u64, Vec<(Text, Text)>) = servers.conn.query(&scan).await?;
         for (Text(place), Text(order)) in page {
             if place == "seq" || place == "restoring" {
                 continue;
             }
             if let (Ok(Place { user, number }), Ok(id)) = (place.parse(), order.parse()) {
-                found(SaleOrder { id, user_id: user, voucher_id: voucher, place: number });
+                let voucher_id = shard.voucher();
+                found(SaleOrder {
+                    id,
+                    user_id: user,
+                    voucher_id,
+                    shard: shard.number,
+                    place: number,
+                });
             } else {
                 // An invalid field that counts as a buyer: otherwise initial is not stock + buyers.
-                tracing::warn!(%voucher, field = place, "an unreadable field in the buyers hash");
+                tracing::warn!(%shard, field = place, "an unreadable field in the buyers hash");
             }
         }
         cursor = next;
@@ -323,18 +322,15 @@ fn repeated(buyers: &[SaleOrder]) -> u64 {
 }
 
 /// Closed orders that their buyers still hold, and that are not about to be returned.
-pub(super) async fn kept_orders(
-    servers: &mut Servers,
-    voucher: VoucherId,
-) -> Result<Vec<SaleOrder>> {
-    let buyers = buyers(servers, voucher).await?;
-    kept(servers, voucher, &buyers).await
+pub(super) async fn kept_orders(servers: &mut Servers, shard: ShardId) -> Result<Vec<SaleOrder>> {
+    let buyers = buyers(servers, shard).await?;
+    kept(servers, shard, &buyers).await
 }
 
 /// Redis is read last: an order leaves it before SQL records its return.
 async fn kept(
     servers: &mut Servers,
-    voucher: VoucherId,
+    shard: ShardId,
     buyers: &[SaleOrder],
 ) -> Result<Vec<SaleOrder>> {
     let mut kept = Vec::new();
@@ -346,7 +342,7 @@ async fn kept(
         if held.is_empty() {
             continue;
         }
-        let now = servers.held(voucher, held.iter().map(|order| order.place())).await?;
+        let now = servers.held(shard, held.iter().map(|order| order.place())).await?;
         let still = held.into_iter().zip(now).filter(|(order, now)| *now == Some(order.id));
         kept.extend(still.map(|(order, _)| *order));
     }
@@ -362,12 +358,8 @@ struct Followed {
     lost: Vec<SaleOrder>,
 }
 
-async fn follow(
-    servers: &mut Servers,
-    voucher: VoucherId,
-    buyers: &[SaleOrder],
-) -> Result<Followed> {
-    let of = servers.keys.partition_of(voucher);
+async fn follow(servers: &mut Servers, shard: ShardId, buyers: &[SaleOrder]) -> Result<Followed> {
+    let of = servers.keys.partition_of(shard);
     let flows = flows(servers, &of).await?;
     let mut missing = not_in_sql(servers, buyers).await?;
     let unwritten = missing.iter().copied().collect();
@@ -393,21 +385,21 @@ pub(super) async fn not_in_sql(servers: &Servers, buyers: &[SaleOrder]) -> Resul
 /// Live orders in SQL whose buyer holds no such order in Redis.
 pub(super) async fn unknown_orders(
     servers: &mut Servers,
-    voucher: VoucherId,
+    shard: ShardId,
 ) -> Result<Vec<SaleOrder>> {
-    let Differences { orders, .. } = differences::find(servers, voucher).await?;
-    unknown_among(servers, voucher, &orders).await
+    let Differences { orders, .. } = differences::find(servers, shard).await?;
+    unknown_among(servers, shard, &orders).await
 }
 
 /// Returns those of `orders` that are live and whose buyer does not hold them.
 async fn unknown_among(
     servers: &mut Servers,
-    voucher: VoucherId,
+    shard: ShardId,
     orders: &[SaleOrder],
 ) -> Result<Vec<SaleOrder>> {
     let mut unknown = Vec::new();
     for page in orders.chunks(PAGE) {
-        let held = servers.held(voucher, page.iter().map(SaleOrder::place)).await?;
+        let held = servers.held(shard, page.iter().map(SaleOrder::place)).await?;
         let held = page.iter().zip(held);
         let lacking =
             held.filter(|(order, held)| *held != Some(order.id)).map(|(order, _)| order.id);
@@ -475,26 +467,25 @@ pub struct Rebuilt {
 pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt> {
     let mut rebuilt = Rebuilt { orders: 0, complete: true };
     for sale in servers.sales_of(of).await? {
-        let voucher = sale.voucher_id;
-        let exists = cmd("EXISTS").arg(servers.keys.sale(voucher)).take();
+        let exists = cmd("EXISTS").arg(servers.keys.sale(sale.id)).take();
         rebuilt.complete &= servers.conn.query::<bool>(&exists).await?;
-        rebuilt.orders += enqueue_lost(servers, voucher).await?.len() as u64;
+        rebuilt.orders += enqueue_lost(servers, sale.id).await?.len() as u64;
     }
     Ok(rebuilt)
 }
 
 /// The same for one sale; returns the orders that were enqueued.
-pub(crate) async fn enqueue_lost(
-    servers: &mut Servers,
-    voucher: VoucherId,
-) -> Result<Vec<OrderId>> {
-    let of = servers.keys.partition_of(voucher);
-    let lost = lost_orders(servers, voucher).await?;
+pub(crate) async fn enqueue_lost(servers: &mut Servers, shard: ShardId) -> Result<Vec<OrderId>> {
+    let of = servers.keys.partition_of(shard);
+    let lost = lost_orders(servers, shard).await?;
     for page in lost.chunks(ENQUEUE_PAGE) {
         let mut add = pipe();
         for order in page {
             add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(order.user_id.0);
-            add.arg("voucherId").arg(voucher.0).arg("id").arg(order.id.get());
+            add.arg("voucherId").arg(order.voucher_id.0).arg("id").arg(order.id.get());
+            if let Some(number) = shard.numbered() {
+                add.arg("shard").arg(number);
+            }
             add.arg("place").arg(order.place).ignore();
         }
         servers.conn.pipe::<()>(&add).await?;
@@ -513,6 +504,7 @@ mod tests {
             id: OrderId::from_i64(id).unwrap(),
             user_id: seckill_model::UserId(user),
             voucher_id: VoucherId(7),
+            shard: 0,
             place: 1,
         };
         assert_eq!(repeated(&[held(1, 1), held(2, 2), held(2, 3), held(4, 4)]), 1);

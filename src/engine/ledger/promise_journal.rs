@@ -93,6 +93,7 @@ mod tests {
             id: OrderId::from_i64(user as i64).unwrap(),
             user_id: UserId(user),
             voucher_id: VoucherId(1),
+            shard: 0,
             place: 1,
         };
         let start = Instant::now();

@@ -3,26 +3,27 @@
 use std::collections::HashMap;
 
 use redis::cmd;
-use seckill_model::{Millis, Sale, SaleState, VoucherId};
+use seckill_model::{Millis, Sale, SaleShard, SaleState, ShardId, Spread};
 use seckill_redis::{Connection, Layout, RedisError, lossy_utf8::Text, scripts};
 
 use crate::{EngineError, Result, servers::Servers};
 
-/// Removes a sale from Redis; returns whether any of its keys existed.
+/// Removes a shard of a sale from Redis; returns whether any of its keys existed.
 pub(crate) async fn drop_keys(
     conn: &mut Connection,
     keys: &Layout,
-    voucher: VoucherId,
+    shard: ShardId,
 ) -> Result<bool> {
     let mut unlink = cmd("UNLINK");
-    unlink.arg(&keys.sale_keys(voucher)).arg(keys.tally(voucher));
+    unlink.arg(&keys.sale_keys(shard)).arg(keys.tally(shard));
     Ok(conn.query::<u64>(&unlink).await? > 0)
 }
 
-/// Reads a sale from Redis, with the pieces of a reduction in progress; `None` if a field is missing or invalid.
-pub(crate) async fn read(servers: &mut Servers, voucher: VoucherId) -> Result<Option<Sale>> {
+/// Reads a shard of a sale from Redis, with the pieces of a reduction in progress; `None` if a field is missing or invalid,
+/// or names another sale.
+pub(crate) async fn read(servers: &mut Servers, shard: ShardId) -> Result<Option<SaleShard>> {
     let fields: Result<HashMap<String, String>, RedisError> =
-        servers.conn.query(cmd("HGETALL").arg(servers.keys.sale(voucher))).await;
+        servers.conn.query(cmd("HGETALL").arg(servers.keys.sale(shard))).await;
     let fields = match fields {
         Err(RedisError::Rejected(_) | RedisError::Reply(_)) => return Ok(None),
         fields => fields?,
@@ -31,8 +32,19 @@ pub(crate) async fn read(servers: &mut Servers, voucher: VoucherId) -> Result<Op
     let time = |name: &str| Some(Millis(fields.get(name)?.parse().ok()?));
     let read = || {
         let initial = number("initial")?.saturating_add(number("cut").unwrap_or(0));
-        Some(Sale {
-            voucher_id: voucher,
+        let spread: Option<Spread> = match fields.get("shard").map(String::as_str) {
+            None | Some("") => None,
+            Some(spread) => Some(spread.parse().ok()?),
+        };
+        let is_named = match spread {
+            None => shard.number == 0,
+            Some(spread) => spread.sale == shard.sale && (1..=spread.count).contains(&shard.number),
+        };
+        if !is_named {
+            return None;
+        }
+        let sale = Sale {
+            voucher_id: shard.voucher(),
             title: fields.get("title")?.clone(),
             initial,
             stock: initial,
@@ -44,24 +56,28 @@ pub(crate) async fn read(servers: &mut Servers, voucher: VoucherId) -> Result<Op
             version: number("version")?,
             delivered: number("version")?,
             created: time("created")?,
-            shard: fields.get("shard").and_then(|shard| shard.parse().ok()),
-        })
+            spread,
+        };
+        Some(SaleShard { id: shard, sale })
     };
     Ok(read())
 }
 
-/// The field that names the shard of a sale; empty for one that is not spread.
-pub(crate) fn shard(sale: &Sale) -> String {
-    sale.shard.map_or_else(String::new, |shard| shard.to_string())
+/// The field that names the sale of a shard and its number of shards; empty for a sale that is not spread.
+pub(crate) fn spread(sale: &Sale) -> String {
+    sale.spread.map_or_else(String::new, |spread| spread.to_string())
 }
 
 /// The fields in which the copy in Redis differs from SQL although it has the same version: another program changed them.
 /// `None` if there are none.
-pub(crate) async fn changed_fields(servers: &mut Servers, sale: &Sale) -> Result<Option<String>> {
+pub(crate) async fn changed_fields(
+    servers: &mut Servers,
+    sale: &SaleShard,
+) -> Result<Option<String>> {
     let wanted = Expected::from(sale).fields();
     let names = ["state", "begin", "end", "limit"];
     let mut read = cmd("HMGET");
-    read.arg(servers.keys.sale(sale.voucher_id)).arg("version").arg(&names);
+    read.arg(servers.keys.sale(sale.id)).arg("version").arg(&names);
     let found: Vec<Option<Text>> = match servers.conn.query(&read).await {
         Err(RedisError::Rejected(_) | RedisError::Foreign(_)) => return Ok(None),
         found => found?,
@@ -78,11 +94,10 @@ pub(crate) async fn changed_fields(servers: &mut Servers, sale: &Sale) -> Result
     Ok((!differ.is_empty()).then(|| differ.join(", ")))
 }
 
-/// A sale as SQL has it, to compare its keys in Redis with.
+/// A shard as SQL has it, to compare its keys in Redis with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// The sale or shard.
-    pub(crate) voucher: VoucherId,
+    pub(crate) shard: ShardId,
     /// A different time means a different sale: SQL was rolled back, and the ID was assigned again.
     pub(crate) created: Millis,
     pub(crate) version: u64,
@@ -92,10 +107,10 @@ pub(crate) struct Expected {
     pub(crate) limit: u8,
 }
 
-impl From<&Sale> for Expected {
-    fn from(sale: &Sale) -> Self {
+impl From<&SaleShard> for Expected {
+    fn from(sale: &SaleShard) -> Self {
         Self {
-            voucher: sale.voucher_id,
+            shard: sale.id,
             created: sale.created,
             version: sale.version,
             state: sale.state,
@@ -137,10 +152,10 @@ pub enum Synced {
 ///
 /// # Errors
 /// Redis or SQL is unreachable, or Redis has another sale with that ID.
-pub async fn sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced> {
+pub async fn sync(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<Synced> {
     match try_sync(servers, sale, how).await? {
         Synced::Expired => {
-            let fenced = servers.store.fence_sale(sale.voucher_id, Some(sale.version)).await?;
+            let fenced = servers.store.fence_sale(sale.id, Some(sale.version)).await?;
             try_sync(servers, &fenced, "").await
         }
         synced => Ok(synced),
@@ -148,15 +163,15 @@ pub async fn sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synce
 }
 
 /// As [`sync`], but writes nothing to SQL.
-pub(crate) async fn try_sync(servers: &mut Servers, sale: &Sale, how: &str) -> Result<Synced> {
-    let voucher = sale.voucher_id;
-    let run = servers.conn.run_id(&servers.keys.sale(voucher)).await?;
+pub(crate) async fn try_sync(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<Synced> {
+    let shard = sale.id;
+    let run = servers.conn.run_id(&servers.keys.sale(shard)).await?;
     let mut call = scripts::SYNC_SALE.prepare_invoke();
-    call.key(&servers.keys.sale_keys(voucher)).key(servers.keys.partition_of(voucher).watermark());
+    call.key(&servers.keys.sale_keys(shard)).key(servers.keys.partition_of(shard).watermark());
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
     call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit);
-    call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run).arg(shard(sale));
+    call.arg(sale.created.0).arg(sale.voucher_id.0).arg(how).arg(run).arg(spread(sale));
     let answer: String = servers.conn.invoke(&call).await?;
     match answer.as_str() {
         "taken" => Ok(Synced::Taken),
@@ -167,7 +182,7 @@ pub(crate) async fn try_sync(servers: &mut Servers, sale: &Sale, how: &str) -> R
         mended if mended.starts_with("mended ") => {
             Ok(Synced::Mended(mended.trim_start_matches("mended ").to_owned()))
         }
-        "other" => Err(EngineError::OtherSale(sale.sale_id())),
+        "other" => Err(EngineError::OtherSale(sale.voucher_id)),
         _ => Err(RedisError::reply("sync_sale.lua").into()),
     }
 }

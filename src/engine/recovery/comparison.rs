@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use seckill_model::{EntryId, Millis, OrderEntry, OrderId, Sale, SaleOrder, VoucherId};
+use seckill_model::{EntryId, Millis, OrderEntry, OrderId, SaleOrder, ShardId};
 use seckill_redis::{
     keys::Partition,
     stream::{self, Delivered},
@@ -40,7 +40,7 @@ pub async fn reconcile_by_count(
     let mut done = Reconciled::default();
     // Redis may have lost returns of pieces, which would count as buyers without an order.
     for sale in servers.sales_of(of).await? {
-        done.removed += payment::give_back_again(servers, sale.voucher_id).await?;
+        done.removed += payment::give_back_again(servers, sale.id).await?;
     }
     let scope = if counts_match(servers, of).await? { Scope::Counted } else { Scope::IfNeeded };
     done.add(reconcile_sales(servers, of, promises, token, scope).await?);
@@ -68,9 +68,9 @@ async fn missing_buyers(servers: &mut Servers, of: &Partition) -> Result<Option<
     // A letter that is replayed in between is in the stream, or was read here.
     let mut letters = read_letters(servers, of).await?;
     let sales = servers.sales_of(of).await?;
-    let vouchers: Vec<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
-    let returns = read_returns(servers, &vouchers, began).await?;
-    let stats = read_partition(&mut servers.conn, &servers.keys, of, &vouchers).await?;
+    let shards: Vec<ShardId> = sales.iter().map(|sale| sale.id).collect();
+    let returns = read_returns(servers, &shards, began).await?;
+    let stats = read_partition(&mut servers.conn, &servers.keys, of, &shards).await?;
     let facts: Vec<SaleStats> = stats.sales.iter().flatten().copied().collect();
     let is_whole = facts.iter().zip(&sales).all(|(facts, sale)| {
         let is_same = facts.created == Some(sale.created) && facts.initial.is_some();
@@ -86,8 +86,8 @@ async fn missing_buyers(servers: &mut Servers, of: &Partition) -> Result<Option<
     let unwritten = ledger::not_in_sql(servers, &letters).await?;
     let dead = count_held(&held(servers, &unwritten).await?);
     // After the entries and the letters: an order that is written in between is counted here.
-    let live: u64 = servers.sales_of(of).await?.iter().map(Sale::live_orders).sum();
-    if read_returns(servers, &vouchers, began).await? != returns {
+    let live: u64 = servers.sales_of(of).await?.iter().map(|it| it.live_orders()).sum();
+    if read_returns(servers, &shards, began).await? != returns {
         return Ok(None);
     }
     let buyers: u64 = facts.iter().map(|facts| facts.buyers).sum();
@@ -148,14 +148,14 @@ async fn written_among<'a>(
 /// hold them in Redis.
 async fn read_returns(
     servers: &mut Servers,
-    vouchers: &[VoucherId],
+    shards: &[ShardId],
     since: Millis,
 ) -> Result<Vec<(OrderId, bool)>> {
     let mut returns = Vec::new();
-    for voucher in vouchers {
+    for shard in shards {
         let mut after = None;
         loop {
-            let page = servers.store.given_since(*voucher, since, after, PAGE as u32).await?;
+            let page = servers.store.given_since(*shard, since, after, PAGE as u32).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             returns.extend(held(servers, &page).await?);
@@ -172,9 +172,9 @@ async fn read_letters(servers: &mut Servers, of: &Partition) -> Result<BTreeSet<
 /// Returns these orders, each with whether its buyer holds it in Redis.
 async fn held(servers: &mut Servers, orders: &[SaleOrder]) -> Result<Vec<(OrderId, bool)>> {
     let mut all = Vec::new();
-    for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
+    for (shard, orders) in group_by(orders, |order| order.sold_by()) {
         for page in orders.chunks(PAGE) {
-            let held = servers.held(voucher, page.iter().map(|order| order.place())).await?;
+            let held = servers.held(shard, page.iter().map(|order| order.place())).await?;
             let held =
                 page.iter().zip(held).map(|(order, held)| (order.id, held == Some(order.id)));
             all.extend(held);
@@ -191,8 +191,8 @@ fn count_held(orders: &[(OrderId, bool)]) -> u64 {
 pub(crate) async fn compare(servers: &mut Servers, of: &Partition) -> Result<Reconciled> {
     let mut done = Reconciled::default();
     for sale in servers.sales_of(of).await? {
-        for page in ledger::unknown_orders(servers, sale.voucher_id).await?.chunks(PAGE) {
-            done.add(put_back(servers, sale.voucher_id, page).await?);
+        for page in ledger::unknown_orders(servers, sale.id).await?.chunks(PAGE) {
+            done.add(put_back(servers, sale.id, page).await?);
         }
     }
     Ok(done)

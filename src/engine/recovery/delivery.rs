@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use redis::cmd;
-use seckill_model::{Sale, SaleState, VoucherId, locale::in_english};
+use seckill_model::{SaleShard, SaleState, ShardId, locale::in_english};
 use seckill_redis::{RedisError, keys::CacheKeys};
 use tokio_util::sync::CancellationToken;
 
@@ -26,26 +26,26 @@ const UNDO_WITHIN: Duration = Duration::from_secs(1);
 /// Interval between checks for unconfirmed changes.
 const DELIVER_EVERY: Duration = Duration::from_millis(500);
 
-/// Delivers a change of a sale to Redis and records that in SQL. A sale that Redis has lost is reconciled with its
+/// Delivers a change of a shard to Redis and records that in SQL. A sale that Redis has lost is reconciled with its
 /// buyers, so that nothing is sold twice. An archived sale is removed from Redis. `how` is `new` for a sale that was
 /// just created.
 ///
 /// # Errors
 /// [`EngineError::NotLoaded`] if Redis has not confirmed the change, SQL is unreachable, or Redis has another sale with
 /// that ID; the change is delivered later.
-pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
-    let voucher = sale.voucher_id;
+pub(crate) async fn deliver(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<()> {
+    let shard = sale.id;
     let confirmed = async {
         if sale.state == SaleState::Archived {
-            drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
+            drop_keys(&mut servers.conn, &servers.keys, shard).await?;
         } else {
             confirm(servers, sale, how).await?;
         }
         // Of the whole sale, also for a shard; without the lock of a loader, which has read the sale before this change.
-        let CacheKeys { entry, loading } = servers.keys.voucher_cache(sale.sale_id());
+        let CacheKeys { entry, loading } = servers.keys.voucher_cache(sale.voucher_id);
         match servers.conn.query::<u64>(cmd("DEL").arg(entry).arg(loading)).await {
             // In a cluster, the page may lie on a lost server, whose own shards are delivered once it is back.
-            Err(why) if sale.shard.is_some() && why.is_away() => Ok(()),
+            Err(why) if sale.spread.is_some() && why.is_away() => Ok(()),
             dropped => Ok(dropped.map(drop)?),
         }
     };
@@ -54,24 +54,24 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &Sale, how: &str) -> Re
         other => other,
     })?;
     if sale.is_undelivered() {
-        servers.store.note_delivered(voucher, sale.version).await?;
+        servers.store.note_delivered(shard, sale.version).await?;
     }
     Ok(())
 }
 
 /// Returns once Redis has this version of a sale or a newer one. Only the script that updates the sale confirms that: a
 /// reconciliation may have begun with an older version.
-async fn confirm(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
-    let (voucher, until) = (sale.voucher_id, Instant::now() + CONFIRM_WITHIN);
+async fn confirm(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<()> {
+    let (shard, until) = (sale.id, Instant::now() + CONFIRM_WITHIN);
     while sync(servers, sale, how).await? == Synced::Damaged {
         if Instant::now() > until {
-            return Err(EngineError::Reconciling(servers.keys.sale(voucher)));
+            return Err(EngineError::Reconciling(servers.keys.sale(shard)));
         }
-        let of = servers.keys.partition_of(voucher);
+        let of = servers.keys.partition_of(shard);
         let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
-        let done = reconciler.sale(voucher, &[], Scope::IfNeeded).await?;
+        let done = reconciler.sale(shard, &[], Scope::IfNeeded).await?;
         match done.closed {
-            Some(Closed::OtherSale) => return Err(EngineError::OtherSale(sale.sale_id())),
+            Some(Closed::OtherSale) => return Err(EngineError::OtherSale(sale.voucher_id)),
             // It stays closed, with the version that the reconciliation has read after this one.
             Some(Closed::Oversold) => return Ok(()),
             None => {}
@@ -80,19 +80,19 @@ async fn confirm(servers: &mut Servers, sale: &Sale, how: &str) -> Result<()> {
     Ok(())
 }
 
-fn lacks(sale: &Sale, why: RedisError) -> EngineError {
-    let shards = sale.shard.map(|_| sale.voucher_id).into_iter().collect();
-    EngineError::NotLoaded { voucher: sale.sale_id(), shards, why }
+fn lacks(sale: &SaleShard, why: RedisError) -> EngineError {
+    let shards = sale.id.numbered().into_iter().collect();
+    EngineError::NotLoaded { voucher: sale.voucher_id, shards, why }
 }
 
-/// Delivers the change of each of these sales and shards, as [`deliver`]. An unreachable server affects only its own.
+/// Delivers the change of each of these shards, as [`deliver`]. An unreachable server affects only its own.
 ///
 /// # Errors
 /// [`EngineError::NotLoaded`] of the first sale whose change Redis has not confirmed, with all its shards that lack it;
 /// otherwise the first error.
 pub(crate) async fn deliver_each(
     servers: &mut Servers,
-    parts: impl IntoIterator<Item = &Sale>,
+    parts: impl IntoIterator<Item = &SaleShard>,
     how: &str,
 ) -> Result<()> {
     let (mut failed, mut is_probed, mut none_replies) = (None, false, None);
@@ -171,18 +171,18 @@ async fn deliver_waiting(servers: &mut Servers, versions: &SaleVersions) -> Resu
 
 /// Undoes the reduction of the stock of a sale if it takes too long. If SQL is slow, the next check of the keys finds it
 /// again.
-async fn undo_cut(servers: &mut Servers, voucher: VoucherId) {
+async fn undo_cut(servers: &mut Servers, shard: ShardId) {
     let undoing = async {
-        let sale = servers.store.sale(voucher).await?;
+        let sale = servers.store.shard(shard).await?;
         sync(servers, &sale, "").await
     };
     match tokio::time::timeout(UNDO_WITHIN, undoing).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {
-            tracing::warn!(%voucher, %error, "a removal of stock is not undone yet");
+            tracing::warn!(%shard, %error, "a removal of stock is not undone yet");
         }
         Err(_) => {
-            tracing::warn!(%voucher, "a removal of stock is not undone yet: the database is slow");
+            tracing::warn!(%shard, "a removal of stock is not undone yet: the database is slow");
         }
     }
 }

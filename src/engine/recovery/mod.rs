@@ -2,6 +2,7 @@
 
 pub mod comparison;
 pub(crate) mod delivery;
+pub mod former_names;
 pub mod partition_repair;
 pub mod reconcile;
 pub mod repair;

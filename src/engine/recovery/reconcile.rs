@@ -13,7 +13,7 @@ use std::{
 
 use redis::{cmd, pipe};
 use seckill_model::{
-    EntryId, OrderEntry, OrderId, Sale, SaleOrder, SaleState, VoucherId,
+    EntryId, OrderEntry, OrderId, SaleOrder, SaleShard, SaleState, ShardId,
     faults::{self, Point},
 };
 use seckill_redis::{
@@ -29,6 +29,7 @@ use crate::{
     },
     lists::{self, group_by},
     payment,
+    recovery::former_names,
     servers::Servers,
     telemetry::data_loss::{Closed, Reconciled},
 };
@@ -108,21 +109,21 @@ pub(crate) async fn reconcile_sales(
 ) -> Result<Reconciled> {
     let mut reconciler = Reconciler::new(servers, of, token).await?;
     let mut done = Reconciled::default();
-    let mut by_voucher = group_by(promises.iter().copied(), |promise| promise.voucher_id);
+    let mut by_shard = group_by(promises.iter().copied(), SaleOrder::sold_by);
     stream::ensure_group(&mut reconciler.servers.conn, of).await?;
     for sale in reconciler.servers.sales_of(of).await? {
-        let voucher = sale.voucher_id;
-        let part = reconciler.sale(voucher, &[], scope).await?;
+        let shard = sale.id;
+        let part = reconciler.sale(shard, &[], scope).await?;
         let closed = part.closed.is_some();
         done.add(part);
         if closed {
             // Its promises are restored, or become dead letters, at the same time.
-            let promises = by_voucher.remove(&voucher).unwrap_or_default();
-            done.add(reconciler.sale(voucher, &promises, Scope::IfNeeded).await?);
+            let promises = by_shard.remove(&shard).unwrap_or_default();
+            done.add(reconciler.sale(shard, &promises, Scope::IfNeeded).await?);
         }
     }
-    for (voucher, promises) in by_voucher {
-        let part = reconciler.promises(voucher, &promises).await?;
+    for (shard, promises) in by_shard {
+        let part = reconciler.promises(shard, &promises).await?;
         // Their pieces were missing when the sale was rebuilt from SQL alone.
         done.unknown = done.unknown.saturating_sub(part.restored);
         done.add(part);
@@ -146,8 +147,8 @@ pub(crate) async fn put_back_written(
     orders: impl IntoIterator<Item = OrderEntry>,
 ) -> Result<()> {
     let orders = orders.into_iter().map(|order| SaleOrder::from(&order));
-    for (voucher, orders) in group_by(orders, |order| order.voucher_id) {
-        put_back(servers, voucher, &orders).await?;
+    for (shard, orders) in group_by(orders, SaleOrder::sold_by) {
+        put_back(servers, shard, &orders).await?;
     }
     Ok(())
 }
@@ -155,22 +156,22 @@ pub(crate) async fn put_back_written(
 /// Restores the buyers of orders of one sale that are in SQL.
 pub(crate) async fn put_back(
     servers: &mut Servers,
-    voucher: VoucherId,
+    shard: ShardId,
     orders: &[SaleOrder],
 ) -> Result<Reconciled> {
     let until = Instant::now() + WITHIN;
-    let of = servers.keys.partition_of(voucher);
+    let of = servers.keys.partition_of(shard);
     let mut reconciler = Reconciler::new(servers, &of, "").await?;
     loop {
-        if let Some(done) = reconciler.put_back(voucher, Entry::Leave, orders).await? {
+        if let Some(done) = reconciler.put_back(shard, Entry::Leave, orders).await? {
             return Ok(done);
         }
         // A sale that is being reconciled may have read SQL before they were written.
-        if !is_current(&reconciler.servers.store, voucher).await? {
+        if !is_current(&reconciler.servers.store, shard).await? {
             break;
         }
         if Instant::now() > until {
-            tracing::error!(%voucher, "written orders have no buyer in Redis; run 'seckill audit --repair'");
+            tracing::error!(%shard, "written orders have no buyer in Redis; run 'seckill audit --repair'");
             break;
         }
         tokio::time::sleep(POLL).await;
@@ -179,8 +180,8 @@ pub(crate) async fn put_back(
 }
 
 /// Whether Redis must have this sale: SQL has it, and it is not archived.
-async fn is_current(store: &SharedStore, voucher: VoucherId) -> Result<bool, StoreError> {
-    match store.sale(voucher).await {
+async fn is_current(store: &SharedStore, shard: ShardId) -> Result<bool, StoreError> {
+    match store.shard(shard).await {
         Ok(sale) => Ok(sale.state != SaleState::Archived),
         Err(StoreError::NoSale(_)) => Ok(false),
         Err(error) => Err(error),
@@ -214,11 +215,11 @@ pub(crate) struct Damage {
     /// Streams that lost entries, or the watermark; with the keys that the check has repaired itself.
     pub(crate) streams: Vec<String>,
     /// Sales whose keys are inconsistent.
-    pub(crate) sales: Vec<VoucherId>,
+    pub(crate) sales: Vec<ShardId>,
     /// Sales whose stock a process has removed from Redis and not from SQL, for too long.
-    pub(crate) cuts: Vec<VoucherId>,
+    pub(crate) cuts: Vec<ShardId>,
     /// Sales with fields that their version does not have in SQL.
-    pub(crate) changed: Vec<VoucherId>,
+    pub(crate) changed: Vec<ShardId>,
     /// Entries ever added to the order stream.
     added: u64,
 }
@@ -259,8 +260,8 @@ pub(crate) async fn note_restored(
 
 /// Waits until the nodes have restored the buyers of a sale whom Redis may have lost. Returns whether there is a node:
 /// without one, it restores those that SQL and the stream know, and no others are known.
-pub(crate) async fn await_restored(servers: &mut Servers, voucher: VoucherId) -> Result<bool> {
-    let of = servers.keys.partition_of(voucher);
+pub(crate) async fn await_restored(servers: &mut Servers, shard: ShardId) -> Result<bool> {
+    let of = servers.keys.partition_of(shard);
     let (began, until) = (servers.conn.now_at(&of.nodes()).await?, Instant::now() + WITHIN);
     let alone = Instant::now() + SIGN_WITHIN;
     loop {
@@ -275,7 +276,7 @@ pub(crate) async fn await_restored(servers: &mut Servers, voucher: VoucherId) ->
             return Ok(false);
         }
         if Instant::now() > until {
-            return Err(EngineError::Reconciling(servers.keys.sale(voucher)));
+            return Err(EngineError::Reconciling(servers.keys.sale(shard)));
         }
         tokio::time::sleep(POLL).await;
     }
@@ -318,7 +319,7 @@ async fn check_page(
     let mut call = scripts::CHECK_PARTITION.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.watermark());
     for sale in sales {
-        call.key(&keys.sale_keys(sale.voucher)).key(keys.tally(sale.voucher));
+        call.key(&keys.sale_keys(sale.shard)).key(keys.tally(sale.shard));
     }
     call.arg(if accept.is_some() { "accept" } else { "" }).arg(accept.unwrap_or(0));
     for sale in sales {
@@ -326,7 +327,8 @@ async fn check_page(
     }
     let (streams, damaged, added, cuts, changed): (Vec<String>, Places, u64, Places, Places) =
         conn.invoke(&call).await?;
-    let at = |place: usize| Some(sales.get(place.checked_sub(1)?)?.voucher);
+    // They count from 1.
+    let at = |place: usize| Some(sales.get(place.checked_sub(1)?)?.shard);
     let named = |places: Places| places.into_iter().filter_map(at).collect();
     let (sales, cuts, changed) = (named(damaged), named(cuts), named(changed));
     Ok(Damage { streams, sales, cuts, changed, added })
@@ -354,6 +356,7 @@ enum Start {
 impl<'a> Reconciler<'a> {
     /// A process with this token, on the current run of the server of a partition.
     pub(crate) async fn new(servers: &'a mut Servers, of: &Partition, token: &str) -> Result<Self> {
+        former_names::rename(servers, of).await?;
         let run = servers.conn.run_id(&of.orders()).await?;
         Ok(Self { servers, run, token: token.to_owned() })
     }
@@ -390,8 +393,7 @@ impl<'a> Reconciler<'a> {
             stream::ensure_group(&mut self.servers.conn, of).await?;
             if entries_lost {
                 for sale in self.servers.sales_of(of).await? {
-                    done.promised_ids
-                        .extend(ledger::enqueue_lost(self.servers, sale.voucher_id).await?);
+                    done.promised_ids.extend(ledger::enqueue_lost(self.servers, sale.id).await?);
                 }
                 done.promised = done.promised_ids.len() as u64;
             }
@@ -407,17 +409,17 @@ impl<'a> Reconciler<'a> {
     /// A server is unreachable, or other processes take too long to reconcile the sale.
     pub(crate) async fn sale(
         &mut self,
-        voucher: VoucherId,
+        shard: ShardId,
         promises: &[SaleOrder],
         mut scope: Scope,
     ) -> Result<Reconciled> {
         let until = Instant::now() + WITHIN;
         let mut keys = Vec::new();
         while Instant::now() < until {
-            let sale = self.servers.store.sale(voucher).await?;
+            let sale = self.servers.store.shard(shard).await?;
             if sale.state == SaleState::Archived {
                 let Servers { conn, keys, .. } = &mut *self.servers;
-                let held = sale_copy::drop_keys(conn, keys, voucher).await?;
+                let held = sale_copy::drop_keys(conn, keys, shard).await?;
                 return Ok(Reconciled { archived: u64::from(held), ..Reconciled::default() });
             }
             match self.begin(&sale, scope).await? {
@@ -431,7 +433,7 @@ impl<'a> Reconciler<'a> {
                 Start::Oversold => scope = Scope::Always,
                 Start::Other => {
                     let closed = Some(Closed::OtherSale);
-                    let done = self.give_up(voucher, promises).await?;
+                    let done = self.give_up(shard, promises).await?;
                     return Ok(Reconciled { closed, ..done });
                 }
                 Start::Open(version) => {
@@ -441,7 +443,7 @@ impl<'a> Reconciler<'a> {
                         continue;
                     }
                     let done = if scope == Scope::Counted {
-                        self.end(voucher, "").await?
+                        self.end(shard, "").await?
                     } else {
                         self.rebuild(&sale, "", promises, false, true).await?
                     };
@@ -455,19 +457,18 @@ impl<'a> Reconciler<'a> {
                     if is_cut_unknown {
                         sale = self.fence(&sale, version).await?;
                         if let Start::Lost = self.begin(&sale, Scope::Again).await? {
-                            tracing::warn!(%voucher, "a key was lost again while its sale was fenced");
+                            tracing::warn!(%shard, "a key was lost again while its sale was fenced");
                             continue;
                         }
                     }
                     let forced = matches!(scope, Scope::Always | Scope::Replace);
                     let damaged = forced || !found.is_empty();
                     // If only the stock or the tally was lost, the buyers are those that were admitted.
-                    let names =
-                        [self.servers.keys.sale(voucher), self.servers.keys.buyers(voucher)];
+                    let names = [self.servers.keys.sale(shard), self.servers.keys.buyers(shard)];
                     if sale.delivered > 0 && found.iter().any(|key| key.starts_with(&names[1])) {
                         // Their entries may be lost as well, or passed by the group: only the nodes know what they
                         // promised, and none sells before each has restored that.
-                        let of = self.servers.keys.partition_of(voucher);
+                        let of = self.servers.keys.partition_of(shard);
                         summon_all(&mut self.servers.conn, &of).await?;
                     }
                     // Nor is the state known in which another process began.
@@ -476,8 +477,8 @@ impl<'a> Reconciler<'a> {
                     };
                     let buyers_known = !forced && !found.iter().any(of_buyers);
                     // The stock gives the number of buyers, unless it was lost as well.
-                    let counts = found.contains(&self.servers.keys.buyers(voucher))
-                        && !found.contains(&self.servers.keys.stock(voucher));
+                    let counts = found.contains(&self.servers.keys.buyers(shard))
+                        && !found.contains(&self.servers.keys.stock(shard));
                     let returning = self.servers.store.returning().await?;
                     for key in found {
                         // What Redis never held is not lost, and the mark of another process is not a key.
@@ -496,40 +497,40 @@ impl<'a> Reconciler<'a> {
                         self.note_delivered(&sale).await?;
                         return Ok(Reconciled { keys, unknown, ..done });
                     }
-                    tracing::warn!(%voucher, "a key was lost again while its sale was reconciled");
+                    tracing::warn!(%shard, "a key was lost again while its sale was reconciled");
                 }
             }
         }
-        Err(EngineError::Reconciling(self.servers.keys.sale(voucher)))
+        Err(EngineError::Reconciling(self.servers.keys.sale(shard)))
     }
 
     /// Raises the version of a sale in SQL: Redis may have lost a reduction of its stock, which must not be committed any
     /// more. Not if Redis is ahead of SQL, which has no version of its own then.
-    async fn fence(&mut self, sale: &Sale, in_redis: u64) -> Result<Sale> {
+    async fn fence(&mut self, sale: &SaleShard, in_redis: u64) -> Result<SaleShard> {
         let is_final = matches!(sale.state, SaleState::Ended | SaleState::Archived);
         if is_final || in_redis > sale.version {
             return Ok(sale.clone());
         }
-        Ok(self.servers.store.fence_sale(sale.voucher_id, None).await?)
+        Ok(self.servers.store.fence_sale(sale.id, None).await?)
     }
 
     /// Records that Redis has this version, which a reconciliation has written.
-    async fn note_delivered(&self, sale: &Sale) -> Result<()> {
+    async fn note_delivered(&self, sale: &SaleShard) -> Result<()> {
         if sale.is_undelivered() {
-            self.servers.store.note_delivered(sale.voucher_id, sale.version).await?;
+            self.servers.store.note_delivered(sale.id, sale.version).await?;
         }
         Ok(())
     }
 
-    async fn begin(&mut self, sale: &Sale, scope: Scope) -> Result<Start> {
-        let (keys, voucher) = (&self.servers.keys, sale.voucher_id);
+    async fn begin(&mut self, sale: &SaleShard, scope: Scope) -> Result<Start> {
+        let (keys, shard) = (&self.servers.keys, sale.id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
-        call.key(&keys.sale_keys(voucher)).key(keys.tally(voucher));
+        call.key(&keys.sale_keys(shard)).key(keys.tally(shard));
         call.arg(&self.token).arg(LEASE.as_millis() as u64).arg(&self.run);
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
-        call.arg::<&str>(scope.into()).arg(sale_copy::shard(sale));
+        call.arg::<&str>(scope.into()).arg(sale_copy::spread(sale));
         let answer: Vec<String> = self.servers.conn.invoke(&call).await?;
         let mut answer = answer.into_iter();
         let word = answer.next().unwrap_or_default();
@@ -544,9 +545,9 @@ impl<'a> Reconciler<'a> {
             ("begun" | "kept", Some(version)) => {
                 // By the names that the operator sees.
                 let named = answer.map(|found| match found.as_str() {
-                    "sale" => keys.sale(voucher),
-                    "stock" => keys.stock(voucher),
-                    "buyers" => keys.buyers(voucher),
+                    "sale" => keys.sale(shard),
+                    "stock" => keys.stock(shard),
+                    "buyers" => keys.buyers(shard),
                     _ => found,
                 });
                 let found = named.collect();
@@ -560,52 +561,52 @@ impl<'a> Reconciler<'a> {
     /// what Redis lost of all of them together, which the stream does not have either.
     async fn rebuild(
         &mut self,
-        sale: &Sale,
+        sale: &SaleShard,
         token: &str,
         promises: &[SaleOrder],
         damaged: bool,
         buyers_known: bool,
     ) -> Result<Option<Reconciled>> {
-        let (voucher, mut done) = (sale.voucher_id, Reconciled::default());
+        let (shard, mut done) = (sale.id, Reconciled::default());
         // Orders move from the stream to SQL, so the stream is read first: none is missed between the two.
         let under_way =
-            if damaged { self.under_way(voucher, buyers_known).await? } else { Vec::new() };
+            if damaged { self.under_way(shard, buyers_known).await? } else { Vec::new() };
         // Before the buyers: a buyer whose order was closed may hold another one by now.
-        done.removed = self.remove_closed(voucher, damaged).await?;
+        done.removed = self.remove_closed(shard, damaged).await?;
         let mut after: Option<OrderId> = None;
         loop {
-            let page = self.servers.store.live_orders(voucher, after, PAGE).await?;
+            let page = self.servers.store.live_orders(shard, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             // A sale that is closed during this admits no buyer at a place that SQL has assigned.
             let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
-            let Some(part) = self.restore(voucher, token, how, &page).await? else {
+            let Some(part) = self.restore(shard, token, how, &page).await? else {
                 return Ok(None);
             };
             done.add(part);
         }
         faults::pass(Point::MidReconciliation);
-        let here = promises.iter().filter(|it| it.voucher_id == voucher).copied().collect();
+        let here = promises.iter().filter(|it| it.sold_by() == shard).copied().collect();
         for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
-            let Some(part) = self.restore_open(voucher, token, entry, &orders).await? else {
+            let Some(part) = self.restore_open(shard, token, entry, &orders).await? else {
                 return Ok(None);
             };
             done.add(part);
         }
         // And after them: an order that was closed since its page was read was restored by mistake.
-        done.removed += self.remove_closed(voucher, damaged).await?;
-        Ok(self.end(voucher, token).await?.map(|end| {
+        done.removed += self.remove_closed(shard, damaged).await?;
+        Ok(self.end(shard, token).await?.map(|end| {
             done.add(end);
             done
         }))
     }
 
     /// Opens a sale. `None` if a key was lost again, or another process has taken over.
-    async fn end(&mut self, voucher: VoucherId, token: &str) -> Result<Option<Reconciled>> {
+    async fn end(&mut self, shard: ShardId, token: &str) -> Result<Option<Reconciled>> {
         let mut call = scripts::RECONCILE_END.prepare_invoke();
-        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
-        call.key(&keys.sale_keys(voucher)).key(of.watermark()).key(keys.tally(voucher));
-        call.arg(token).arg(&self.run).arg(voucher.0);
+        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(shard));
+        call.key(&keys.sale_keys(shard)).key(of.watermark()).key(keys.tally(shard));
+        call.arg(token).arg(&self.run).arg(shard.voucher().0);
         let answer: Vec<redis::Value> = self.servers.conn.invoke(&call).await?;
         match answer.first() {
             Some(redis::Value::BulkString(word)) if word == b"done" => {
@@ -625,25 +626,21 @@ impl<'a> Reconciler<'a> {
 
     /// Removes buyers whose order is closed: those returned recently or about to be, which a restarted Redis may have
     /// lost; for a damaged sale all, since its buyers may be an older copy.
-    async fn remove_closed(&mut self, voucher: VoucherId, damaged: bool) -> Result<u64> {
+    async fn remove_closed(&mut self, shard: ShardId, damaged: bool) -> Result<u64> {
         let mut removed = 0;
         if damaged {
-            let closed = ledger::kept_orders(self.servers, voucher).await?;
+            let closed = ledger::kept_orders(self.servers, shard).await?;
             removed = payment::return_in_redis(self.servers, &closed).await?;
         }
         // An order may have been closed, and Redis updated, just before its buyer was restored.
-        removed += payment::give_back_again(self.servers, voucher).await?;
+        removed += payment::give_back_again(self.servers, shard).await?;
         Ok(removed)
     }
 
     /// Orders of a sale in the stream and among the dead letters, the earliest promise first. If the buyers are known,
     /// only entries that admission has certainly added: another program's entry must not become a promise.
-    async fn under_way(
-        &mut self,
-        voucher: VoucherId,
-        buyers_known: bool,
-    ) -> Result<Vec<SaleOrder>> {
-        let of = self.servers.keys.partition_of(voucher);
+    async fn under_way(&mut self, shard: ShardId, buyers_known: bool) -> Result<Vec<SaleOrder>> {
+        let of = self.servers.keys.partition_of(shard);
         // A replayed letter moves back to the stream: the letters are read before it and after it.
         let letters = ledger::dead_orders(&mut self.servers.conn, &of).await?;
         let flows = ledger::flows(self.servers, &of).await?;
@@ -655,7 +652,7 @@ impl<'a> Reconciler<'a> {
         } else {
             all.extend(letters.into_iter().chain(flows.dead));
         }
-        let mine = all.iter().filter(|entry| entry.voucher == voucher);
+        let mine = all.iter().filter(|entry| entry.sold_by() == shard);
         let mut orders: Vec<_> = mine.map(SaleOrder::from).collect();
         orders.sort_unstable();
         orders.dedup();
@@ -664,22 +661,22 @@ impl<'a> Reconciler<'a> {
 
     /// Restores buyers of this node's recent promises into a consistent sale, except those that are in SQL. Promises of
     /// a sale unknown to both servers become dead letters.
-    async fn promises(&mut self, voucher: VoucherId, promises: &[SaleOrder]) -> Result<Reconciled> {
-        if let Some(done) = self.put_back(voucher, Entry::Add, promises).await? {
+    async fn promises(&mut self, shard: ShardId, promises: &[SaleOrder]) -> Result<Reconciled> {
+        if let Some(done) = self.put_back(shard, Entry::Add, promises).await? {
             return Ok(done);
         }
-        if is_current(&self.servers.store, voucher).await? {
-            return Err(EngineError::Reconciling(self.servers.keys.sale(voucher)));
+        if is_current(&self.servers.store, shard).await? {
+            return Err(EngineError::Reconciling(self.servers.keys.sale(shard)));
         }
-        self.give_up(voucher, promises).await
+        self.give_up(shard, promises).await
     }
 
     /// Makes dead letters of promises that SQL does not have, of a sale into which they cannot be restored.
-    async fn give_up(&mut self, voucher: VoucherId, promises: &[SaleOrder]) -> Result<Reconciled> {
+    async fn give_up(&mut self, shard: ShardId, promises: &[SaleOrder]) -> Result<Reconciled> {
         let open = ledger::not_in_sql(self.servers, promises).await?;
         let mut done = Reconciled::default();
         for page in open.chunks(PAGE as usize) {
-            done.add(self.restore(voucher, "", Entry::Refuse, page).await?.unwrap_or_default());
+            done.add(self.restore(shard, "", Entry::Refuse, page).await?.unwrap_or_default());
         }
         Ok(done)
     }
@@ -688,15 +685,15 @@ impl<'a> Reconciler<'a> {
     /// again.
     async fn put_back(
         &mut self,
-        voucher: VoucherId,
+        shard: ShardId,
         entry: Entry,
         orders: &[SaleOrder],
     ) -> Result<Option<Reconciled>> {
-        let mut done = self.restore_open(voucher, "", entry, orders).await?;
+        let mut done = self.restore_open(shard, "", entry, orders).await?;
         if let Some(done) = &mut done
             && done.restored > 0
         {
-            done.removed += self.remove_closed(voucher, false).await?;
+            done.removed += self.remove_closed(shard, false).await?;
         }
         Ok(done)
     }
@@ -705,7 +702,7 @@ impl<'a> Reconciler<'a> {
     /// it may have been written after the live orders were read.
     async fn restore_open(
         &mut self,
-        voucher: VoucherId,
+        shard: ShardId,
         token: &str,
         entry: Entry,
         orders: &[SaleOrder],
@@ -725,7 +722,7 @@ impl<'a> Reconciler<'a> {
                 }
             }
             for (entry, orders) in [(Entry::Leave, written), (entry, new)] {
-                match self.restore(voucher, token, entry, &orders).await? {
+                match self.restore(shard, token, entry, &orders).await? {
                     Some(part) => done.add(part),
                     None => return Ok(None),
                 }
@@ -736,7 +733,7 @@ impl<'a> Reconciler<'a> {
 
     async fn restore(
         &mut self,
-        voucher: VoucherId,
+        shard: ShardId,
         token: &str,
         entry: Entry,
         buyers: &[SaleOrder],
@@ -744,11 +741,11 @@ impl<'a> Reconciler<'a> {
         if buyers.is_empty() {
             return Ok(Some(Reconciled::default()));
         }
-        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(voucher));
+        let (keys, of) = (&self.servers.keys, self.servers.keys.partition_of(shard));
         let mut call = scripts::RESTORE.prepare_invoke();
-        call.key(&keys.sale_keys(voucher)).key(of.orders()).key(of.dead());
-        call.key(of.watermark()).key(keys.tally(voucher)).key(of.returned());
-        call.arg(voucher.0).arg::<&str>(entry.into());
+        call.key(&keys.sale_keys(shard)).key(of.orders()).key(of.dead());
+        call.key(of.watermark()).key(keys.tally(shard)).key(of.returned());
+        call.arg(shard.to_string()).arg::<&str>(entry.into());
         call.arg(token).arg(LEASE.as_millis() as u64);
         call.arg(payment::REMEMBER_RETURNED.as_millis() as u64);
         for order in buyers {

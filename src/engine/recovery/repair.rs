@@ -111,44 +111,47 @@ pub async fn apply_all(
 /// Executes the repair of one sale that is not spread, or of one shard. Safe to repeat, also while buyers are admitted and
 /// orders written. After an error, finished steps are kept.
 pub async fn apply(servers: &mut Servers, audit: &SaleAudit) -> Result<Repaired> {
-    let (voucher, mut done) = (audit.voucher_id, Repaired::default());
+    let (shard, mut done) = (audit.shard_id(), Repaired::default());
     for cure in audit.cures() {
         match cure {
             Cure::Adopt => {
-                let held = sale_copy::read(servers, voucher).await?;
-                servers.store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
+                let held = sale_copy::read(servers, shard).await?;
+                servers
+                    .store
+                    .adopt_sale(&held.ok_or(EngineError::NotHeld(audit.voucher_id))?)
+                    .await?;
                 // Orders that SQL lost with it are enqueued again.
-                done.enqueued += ledger::enqueue_lost(servers, voucher).await?.len() as u64;
+                done.enqueued += ledger::enqueue_lost(servers, shard).await?.len() as u64;
             }
             Cure::SqlStock => {
                 let now = servers.conn.now().await?;
-                done.derived += u64::from(servers.store.derive_stock(voucher, now).await?);
+                done.derived += u64::from(servers.store.derive_stock(shard, now).await?);
             }
             // The delivery below does it.
             Cure::Update => {}
             Cure::Remove => {
-                drop_keys(&mut servers.conn, &servers.keys, voucher).await?;
+                drop_keys(&mut servers.conn, &servers.keys, shard).await?;
             }
             Cure::Replace | Cure::Reconcile => {
                 let scope = if cure == Cure::Replace { Scope::Replace } else { Scope::Always };
-                let of = servers.keys.partition_of(voucher);
+                let of = servers.keys.partition_of(shard);
                 let mut reconciler = Reconciler::new(servers, &of, &new_token()).await?;
-                let reconciled = reconciler.sale(voucher, &[], scope).await?;
+                let reconciled = reconciler.sale(shard, &[], scope).await?;
                 if reconciled.closed == Some(Closed::OtherSale) {
-                    return Err(EngineError::OtherSale(voucher));
+                    return Err(EngineError::OtherSale(audit.voucher_id));
                 }
                 done.put_back += reconciled.restored;
             }
             Cure::GiveBack => {
-                let kept = ledger::kept_orders(servers, voucher).await?;
+                let kept = ledger::kept_orders(servers, shard).await?;
                 done.given_back += payment::return_in_redis(servers, &kept).await?;
             }
             Cure::Enqueue => {
-                done.enqueued += ledger::enqueue_lost(servers, voucher).await?.len() as u64;
+                done.enqueued += ledger::enqueue_lost(servers, shard).await?.len() as u64;
             }
         }
     }
-    let sale = servers.store.sale(voucher).await?;
+    let sale = servers.store.shard(shard).await?;
     if sale.state != SaleState::Archived {
         deliver(servers, &sale, "").await?;
     }

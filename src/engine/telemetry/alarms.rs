@@ -318,7 +318,7 @@ mod tests {
                 version: 1,
                 delivered: 1,
                 created: Millis(1),
-                shard: None,
+                spread: None,
             };
             let facts = SaleStats { buyers: 9_000, initial: Some(9_000), ..SaleStats::default() };
             snapshot.sales = vec![SaleLine::of(&sale, Millis(1), Some(&facts))];

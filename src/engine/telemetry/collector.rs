@@ -11,7 +11,7 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
-    Millis, OrderFilter, Sale, VoucherId,
+    Millis, OrderFilter, SaleShard, ShardId, VoucherId,
     ledger::{Balance, SaleFinding},
 };
 use seckill_redis::{
@@ -53,17 +53,17 @@ pub struct Collector {
     read_only: bool,
     node_dead_ms: u64,
     seq: u64,
-    /// All sales that are not archived, newest first; the ledger covers all of them.
-    sales: Vec<Sale>,
+    /// The shards of all sales that are not archived, newest sale first; the ledger covers all of them.
+    sales: Vec<SaleShard>,
     /// Closed orders that Redis has not confirmed.
     returning: u64,
     /// Changes of sales that Redis had not confirmed at the last read.
-    undelivered: Vec<(VoucherId, u64)>,
+    undelivered: Vec<(ShardId, u64)>,
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
     stats: Option<RedisStats>,
     /// Facts of each sale in Redis, from the last stats that read it.
-    facts: Arc<HashMap<VoucherId, SaleStats>>,
+    facts: Arc<HashMap<ShardId, SaleStats>>,
     /// The idle sale to read next.
     turn: usize,
     /// `None` if their server is lost while others reply.
@@ -99,7 +99,7 @@ struct Audited {
 struct Sample {
     at: Instant,
     busy: u64,
-    facts: Arc<HashMap<VoucherId, SaleStats>>,
+    facts: Arc<HashMap<ShardId, SaleStats>>,
     /// Whether both servers replied.
     whole: bool,
     figures: Figures,
@@ -237,8 +237,8 @@ impl Collector {
         snapshot
     }
 
-    /// Returns all sales that are not archived, as last read from SQL, newest first.
-    pub fn sales(&self) -> &[Sale] {
+    /// Returns the shards of all sales that are not archived, as last read from SQL, newest sale first.
+    pub fn sales(&self) -> &[SaleShard] {
         &self.sales
     }
 
@@ -260,12 +260,12 @@ impl Collector {
     /// Sales with a change that Redis has not confirmed; one made since the last read may be in progress.
     fn undelivered(&mut self) -> Vec<VoucherId> {
         let waiting = self.sales.iter().filter(|sale| sale.is_undelivered());
-        let now: Vec<_> = waiting.map(|sale| (sale.voucher_id, sale.version)).collect();
+        let now: Vec<_> = waiting.map(|shard| (shard.id, shard.version)).collect();
         let before = std::mem::replace(&mut self.undelivered, now);
         let first = self.seq == 1;
-        let stays = |it: &&(VoucherId, u64)| first || before.contains(it);
+        let stays = |it: &&(ShardId, u64)| first || before.contains(it);
         let stay = self.undelivered.iter().filter(stays);
-        let mut sales: Vec<_> = stay.map(|(voucher, _)| self.sale_of(*voucher)).collect();
+        let mut sales: Vec<_> = stay.map(|(shard, _)| shard.voucher()).collect();
         sales.dedup();
         sales
     }
@@ -340,13 +340,13 @@ impl Collector {
         }
     }
 
-    /// Facts of a sale in Redis; older ones remain during an outage.
-    fn facts(&self, voucher: VoucherId) -> SaleStats {
-        self.facts.get(&voucher).copied().unwrap_or_default()
+    /// Facts of a shard in Redis; older ones remain during an outage.
+    fn facts(&self, shard: ShardId) -> SaleStats {
+        self.facts.get(&shard).copied().unwrap_or_default()
     }
 
     fn sample(&self) -> Sample {
-        let sales = self.sales.iter().map(|sale| (sale, self.facts(sale.voucher_id)));
+        let sales = self.sales.iter().map(|sale| (sale, self.facts(sale.id)));
         let stream = self.stats.as_ref().map(|stats| &stats.stream);
         Sample {
             at: Instant::now(),

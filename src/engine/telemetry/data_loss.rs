@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashSet, fmt, sync::Once};
 
 use redis::{cmd, pipe};
 use seckill_model::{
-    Message, Millis, OrderId, VoucherId, ledger::SaleKey, message::text, reason::reason,
+    Message, Millis, OrderId, ShardId, VoucherId, ledger::SaleKey, message::text, reason::reason,
 };
 use seckill_redis::{Connection, Layout, RedisError, keys::Partition, lossy_utf8::Text};
 use seckill_store::{AuditEntry, ENGINE};
@@ -178,22 +178,22 @@ pub fn list_keys(keys: &[String]) -> String {
     if more > 0 { text!("loss-and-more", named, more) } else { named }
 }
 
-/// Returns the inconsistent keys: streams that have `lost` entries, and the keys of these sales.
+/// Returns the inconsistent keys: streams that have `lost` entries, and the keys of these shards.
 pub fn damaged_keys(
     keys: &Layout,
     lost: &[String],
-    sales: impl Iterator<Item = (VoucherId, Option<SaleKey>)>,
+    shards: impl Iterator<Item = (ShardId, Option<SaleKey>)>,
 ) -> Vec<String> {
-    let sales = sales.filter_map(|(voucher, damaged)| {
+    let damaged = shards.filter_map(|(shard, damaged)| {
         Some(match damaged? {
-            SaleKey::Stock => keys.stock(voucher),
-            SaleKey::Buyers => keys.buyers(voucher),
-            SaleKey::Sale => keys.sale(voucher),
+            SaleKey::Stock => keys.stock(shard),
+            SaleKey::Buyers => keys.buyers(shard),
+            SaleKey::Sale => keys.sale(shard),
             // The event names its keys; the ledger reports the sale as being reconciled.
             SaleKey::Restoring => return None,
         })
     });
-    lost.iter().cloned().chain(sales).collect()
+    lost.iter().cloned().chain(damaged).collect()
 }
 
 /// Returns the number of buyers possibly admitted in a loss without any record, from the result of its event.

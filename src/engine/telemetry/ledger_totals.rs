@@ -1,7 +1,7 @@
 //! The ledger by totals alone, cheap enough for every snapshot.
 
 use seckill_model::{
-    Sale, VoucherId,
+    SaleShard, ShardId,
     ledger::{Balance, Finding, SaleFinding, SaleKey},
 };
 use seckill_redis::stream_stats::{SaleStats, StreamStats};
@@ -20,9 +20,7 @@ pub struct Figures {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SaleFigures {
-    pub(super) voucher: VoucherId,
-    /// The sale of which it is a shard.
-    pub(super) shard_of: Option<VoucherId>,
+    pub(super) shard: ShardId,
     /// Initial and current stock in Redis; `None` if the sale is not loaded.
     pub(super) redis: Option<(u64, i64)>,
     /// The inconsistent key of the sale.
@@ -35,7 +33,7 @@ impl Figures {
     /// Makes them from the sales in SQL with their facts in Redis, the order stream, and the number of closed orders
     /// that Redis has not confirmed.
     pub(crate) fn of<'a>(
-        sales: impl Iterator<Item = (&'a Sale, SaleStats)>,
+        sales: impl Iterator<Item = (&'a SaleShard, SaleStats)>,
         stream: Option<&StreamStats>,
         returning: u64,
     ) -> Self {
@@ -47,8 +45,7 @@ impl Figures {
             figures.admitted += facts.buyers;
             figures.persisted += sale.live_orders();
             figures.sales.push(SaleFigures {
-                voucher: sale.voucher_id,
-                shard_of: sale.shard.map(|shard| shard.of),
+                shard: sale.id,
                 redis: facts.initial.zip(facts.stock),
                 damaged: facts.damaged,
                 buyers: facts.buyers,
@@ -121,8 +118,8 @@ impl Figures {
     /// Checks each sale separately, regardless of entries in flight.
     fn of_sales(&self) -> Vec<SaleFinding> {
         let mut findings = Vec::new();
-        for &SaleFigures { voucher, shard_of, redis, damaged, buyers, sql_initial } in &self.sales {
-            let mut find = |what| findings.push(SaleFinding::of(voucher, shard_of, what));
+        for &SaleFigures { shard, redis, damaged, buyers, sql_initial } in &self.sales {
+            let mut find = |what| findings.push(SaleFinding::of(shard, what));
             if let Some(key) = damaged {
                 find(Finding::Damaged(key));
                 continue;

@@ -10,7 +10,8 @@ use std::{
 
 use seckill_model::{
     EntryId, ForeignKey, JobRun, LetterVerdict, Message, Millis, Order, OrderCounts, OrderId,
-    OrderQuery, Phase, Sale, SaleState, UserId, Verdict, VoucherId, ledger::Balance, sale::Shard,
+    OrderQuery, Phase, Sale, SaleShard, SaleState, ShardId, UserId, Verdict, VoucherId,
+    ledger::Balance,
 };
 pub use seckill_redis::{
     connection::{LostServer, number_list},
@@ -142,10 +143,9 @@ impl Snapshot {
         self.sales.iter().map(open).sum()
     }
 
-    /// Returns the sale or the shard with this voucher ID.
+    /// Returns the sale of this voucher.
     pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
-        let shards = self.sales.iter().flat_map(|sale| &sale.shards);
-        self.sales.iter().chain(shards).find(|sale| sale.voucher_id == voucher_id)
+        self.sales.iter().find(|sale| sale.voucher_id == voucher_id)
     }
 
     /// Returns the default sale if none is selling or selected: the newest active one, then one that is planned or
@@ -252,6 +252,9 @@ pub struct Back {
 pub struct SaleLine {
     /// The voucher.
     pub voucher_id: VoucherId,
+    /// Number of the shard, if this is the line of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u16>,
     /// Its title for buyers; may contain wide characters.
     pub title: String,
     /// Its phase, by the clock of Redis.
@@ -278,7 +281,7 @@ pub struct SaleLine {
     pub persisted: u64,
     /// Admission replies of this sale.
     pub funnel: Funnel,
-    /// The shards over which it is spread, by ID.
+    /// The shards over which it is spread, by number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<Self>,
 }
@@ -294,6 +297,7 @@ impl SaleLine {
         };
         Self {
             voucher_id: sale.voucher_id,
+            shard: None,
             title: sale.title.clone(),
             phase: sale.phase(now, left),
             state: sale.state,
@@ -311,6 +315,16 @@ impl SaleLine {
         }
     }
 
+    /// The same of a shard.
+    pub fn of_shard(shard: &SaleShard, now: Millis, facts: Option<&SaleStats>) -> Self {
+        Self { shard: shard.id.numbered(), ..Self::of(shard, now, facts) }
+    }
+
+    /// The shard, or the sale that is not spread.
+    pub fn shard_id(&self) -> ShardId {
+        ShardId { sale: self.voucher_id.into(), number: self.shard.unwrap_or(0) }
+    }
+
     /// What is left in those of its shards that Redis has, and how many it lacks; `None` if it has all, or none, or one of
     /// them is unknown.
     pub fn partly_loaded(&self) -> Option<(i64, usize)> {
@@ -321,22 +335,20 @@ impl SaleLine {
     }
 
     /// One line for each voucher: the shards of a sale become one, at the place of the first.
-    pub fn of_vouchers(lines: impl IntoIterator<Item = (Option<Shard>, Self)>) -> Vec<Self> {
+    pub fn of_vouchers(lines: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut whole: Vec<Self> = Vec::new();
-        for (shard, line) in lines {
-            let Some(shard) = shard else {
+        for line in lines {
+            if line.shard.is_none() {
                 whole.push(line);
-                continue;
-            };
-            if let Some(of) = whole.iter_mut().find(|it| it.voucher_id == shard.of) {
+            } else if let Some(of) = whole.iter_mut().find(|it| it.voucher_id == line.voucher_id) {
                 of.add(line);
             } else {
                 let shards = vec![line.clone()];
-                whole.push(Self { voucher_id: shard.of, shards, ..line });
+                whole.push(Self { shard: None, shards, ..line });
             }
         }
         for line in &mut whole {
-            line.shards.sort_unstable_by_key(|it| it.voucher_id);
+            line.shards.sort_unstable_by_key(|it| it.shard);
         }
         whole
     }
@@ -601,8 +613,6 @@ pub struct PendingLine {
 pub struct LetterLine {
     /// The letter.
     pub letter: DeadLetter,
-    /// The sale that it is for; not one of its shards.
-    pub sale: Option<VoucherId>,
     /// Its age in milliseconds when the page was read.
     pub age_ms: u64,
     /// Its verdict.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, cmd};
-use seckill_model::VoucherId;
+use seckill_model::{SaleId, ShardId};
 
 use super::prelude::*;
 use crate::{LabError, consumer::VoucherOrder};
@@ -54,7 +54,7 @@ async fn run(lane: &mut Lane<'_>, stream: Option<&str>) -> Result<Result<Voucher
     let values = [order.voucher_id, order.user_id, order.id].map(|it| it.to_string());
     let [voucher, user, id] = &values;
     let layout = &lane.process().keys;
-    let sale = VoucherId(VOUCHER as u64);
+    let sale = ShardId::only(SaleId(VOUCHER as u64));
     let (stock, buyers) = (layout.stock(sale), layout.buyers(sale));
     let keys: Vec<&str> = [&*stock, &*buyers].into_iter().chain(stream).collect();
     Ok(match lane.script("seckill.lua", ADMIT, &keys, &[voucher, user, id]).await? {

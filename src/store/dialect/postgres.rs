@@ -69,7 +69,8 @@ pub(crate) fn render(
                 arguments.add(column(|row| row.id))?;
                 arguments.add(column(|row| row.user_id))?;
                 arguments.add(column(|row| row.voucher_id))?;
-                arguments.add(column(|row| row.place))?;
+                arguments.add(column(|row| row.shard))?;
+                arguments.add(column(|row| row.buyer_place))?;
             }
         }
     }

@@ -2,24 +2,26 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::atomic::{AtomicBool, Ordering},
 };
 
 use seckill_model::{
-    Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderTerms, SaleOrder, UserId,
+    Millis, Order, OrderCounts, OrderEntry, OrderFilter, OrderId, SaleOrder, ShardId, UserId,
     VoucherId, ledger::SqlLedger,
 };
 
 use crate::{
     Accepts, Conn, Dialect, Fault, OrderRow, Result, Store, StoreError, Value, Written,
-    batch::{self, ExistingRows},
+    batch::{self, ExistingRows, ShardKey},
     connection::FromRow,
-    params, read, transaction,
+    params, read,
+    rules::voucher_key,
+    transaction,
 };
 
 const ORDER_COLUMNS: &str =
-    "id, user_id, voucher_id, place, status, create_time, pay_time, close_time";
+    "id, user_id, voucher_id, buyer_place AS place, status, create_time, pay_time, close_time";
 /// Orders of ordinary vouchers have no place.
 const ORDINARY_COLUMNS: &str =
     "id, user_id, voucher_id, NULL AS place, status, create_time, pay_time, close_time";
@@ -32,7 +34,7 @@ enum TryFault {
 }
 
 impl Store {
-    /// Writes a batch of orders in one transaction: the stock of each voucher is updated before its rows are inserted,
+    /// Writes a batch of orders in one transaction: the stock of each shard is updated before its rows are inserted,
     /// except in a mixed batch on SQLite. The results are in the order of `entries`. Fails as a whole: then nothing was
     /// written.
     pub async fn write_orders(&self, entries: &[OrderEntry], now: Millis) -> Result<Vec<Written>> {
@@ -54,8 +56,8 @@ impl Store {
 
     /// Writes a batch of new orders; `false` if some exist or the stock is insufficient, and then nothing was written.
     ///
-    /// The stock, and with it the row of the sale, is updated before the orders are inserted: two batches that first
-    /// took a shared lock on it, as a foreign key does, would deadlock.
+    /// The stock, and with it the row of the sale or shard, is updated before the orders are inserted: two batches that
+    /// first took a shared lock on it, as a foreign key does, would deadlock.
     async fn write_new(&self, rows: &[OrderRow], now: Millis) -> Result<bool> {
         let database = self.database()?;
         let sessions = database.writer()?;
@@ -149,8 +151,8 @@ impl Store {
         for part in entries.chunks(self.database()?.page()) {
             let rows = &batch::rows(part)?;
             answers.extend(read!(self, |conn| {
-                let sales = select_sales(conn, batch::vouchers(rows), "").await?;
-                Ok(read_existing(conn, rows, rows.len(), sales).await?.foresee(rows))
+                let shards = select_shards(conn, batch::shards(rows), "").await?;
+                Ok(read_existing(conn, rows, rows.len(), shards).await?.foresee(rows))
             })?);
         }
         Ok(answers)
@@ -211,19 +213,16 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Order>> {
         read!(self, |conn| {
-            let mut filters = Vec::new();
-            if let Some(voucher) = filter.is.voucher {
-                let shards = "SELECT voucher_id FROM tb_seckill_voucher WHERE shard_of = $1";
-                let shards: Vec<VoucherId> = conn.rows(shards, params![voucher]).await?;
-                let of = |shard| OrderTerms { voucher: Some(shard), ..filter.is };
-                filters.extend(shards.into_iter().map(|it| OrderFilter { is: of(it), ..*filter }));
-            }
-            if filters.is_empty() {
-                filters.push(*filter);
+            // The index of the orders of a voucher begins with the shard; that of its user needs none.
+            let mut shards: Vec<Option<i64>> = vec![None];
+            if let (Some(voucher), None) = (filter.is.voucher, filter.is.user) {
+                let query = "SELECT shard FROM tb_shard_stock WHERE voucher_id = $1";
+                let found: Vec<i64> = conn.rows(query, params![voucher]).await?;
+                shards = found.into_iter().chain([0]).map(Some).collect();
             }
             let mut page: Vec<Order> = Vec::new();
-            for filter in &filters {
-                for mut query in order_parts(conn, filter) {
+            for (at, shard) in shards.iter().enumerate() {
+                for Part { mut query, has_shards } in order_parts(conn, filter) {
                     let mut values = Vec::new();
                     for (condition, value) in conditions(filter, before) {
                         if let Some(value) = value {
@@ -231,13 +230,14 @@ impl Store {
                             query += &format!(" AND {condition} ${}", values.len());
                         }
                     }
-                    if let Some(voucher) = filter.not.voucher {
-                        values.push(voucher.into());
-                        query += &format!(
-                            " AND voucher_id NOT IN (SELECT s.voucher_id \
-                             FROM tb_seckill_voucher s WHERE s.shard_of = ${})",
-                            values.len()
-                        );
+                    match shard {
+                        Some(shard) if has_shards => {
+                            values.push((*shard).into());
+                            query += &format!(" AND shard = ${}", values.len());
+                        }
+                        // Orders without a shard are read once.
+                        _ if at > 0 => continue,
+                        _ => {}
                     }
                     values.push(limit.into());
                     query += &format!(" ORDER BY id DESC LIMIT ${}", values.len());
@@ -250,50 +250,67 @@ impl Store {
         })
     }
 
-    /// Live orders of a voucher after `after`, by ID, at most `limit`.
+    /// Live orders of a shard after `after`, by ID, at most `limit`.
     pub async fn live_orders(
         &self,
-        voucher: VoucherId,
+        shard: ShardId,
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<SaleOrder>> {
         read!(self, |conn| {
             let dialect = conn.dialect();
             let query = format!(
-                "SELECT id, user_id, voucher_id, place FROM tb_voucher_order {} \
-                 WHERE voucher_id = $1 AND {} AND id > $2 ORDER BY id LIMIT $3",
+                "SELECT id, user_id, voucher_id, shard, buyer_place AS place \
+                 FROM tb_voucher_order {} WHERE voucher_id = $1 AND shard = $2 AND {} AND id > $3 \
+                 ORDER BY id LIMIT $4",
                 (dialect.index)("idx_live_order"),
                 dialect.live
             );
-            conn.rows(query, params![voucher, after.map_or(-1, OrderId::as_i64), limit]).await
+            let (voucher, number) = (shard.voucher(), i64::from(shard.number));
+            let after = after.map_or(-1, OrderId::as_i64);
+            conn.rows(query, params![voucher, number, after, limit]).await
         })
     }
 
-    /// The ledger of one sale, counted in one statement for a consistent view.
-    pub async fn ledger(&self, voucher: VoucherId) -> Result<SqlLedger> {
+    /// The ledger of one shard, counted in one statement for a consistent view. Buyers with more than one order in the same
+    /// place are those of the whole sale, and counted with its first shard.
+    pub async fn ledger(&self, shard: ShardId) -> Result<SqlLedger> {
         read!(self, |conn| {
             let Dialect { live, closed, .. } = conn.dialect();
             // It never changes.
             let limit = "SELECT user_limit FROM tb_seckill_voucher WHERE voucher_id = $1";
+            let voucher = shard.voucher();
             let limit: Option<i64> = conn.row(limit, params![voucher]).await?;
             let too_many = match limit.ok_or(StoreError::NoSale(voucher))? {
                 1 => "COUNT(*) > 1".to_owned(),
-                limit => format!("COUNT(*) > {limit} OR COUNT(*) > COUNT(DISTINCT place)"),
+                limit => format!("COUNT(*) > {limit} OR COUNT(*) > COUNT(DISTINCT buyer_place)"),
             };
             // Each figure uses an index. Duplicate orders are possible only if the unique index is missing, which this
             // must detect.
+            let doubled = if shard.number > 1 {
+                "(SELECT COUNT(*) FROM tb_voucher_order WHERE FALSE)".to_owned()
+            } else {
+                format!(
+                    "(SELECT COUNT(*) FROM (SELECT 1 FROM tb_voucher_order \
+                     WHERE voucher_id = $1 AND {live} \
+                     GROUP BY user_id HAVING {too_many}) too_many)"
+                )
+            };
             let query = format!(
-                "SELECT s.initial_stock AS initial, s.stock, \
-                 (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}) AS live, \
-                 (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {closed}) AS closed, \
-                 (SELECT COUNT(*) FROM (SELECT 1 FROM tb_voucher_order \
-                  WHERE voucher_id = $1 AND {live} \
-                  GROUP BY user_id HAVING {too_many}) too_many) AS doubled, \
+                "SELECT COALESCE(p.initial_stock, s.initial_stock) AS initial, \
+                 COALESCE(p.stock, s.stock) AS stock, \
+                 (SELECT COUNT(*) FROM tb_voucher_order \
+                  WHERE voucher_id = $1 AND shard = $2 AND {live}) AS live, \
+                 (SELECT COUNT(*) FROM tb_voucher_order \
+                  WHERE voucher_id = $1 AND shard = $2 AND {closed}) AS closed, \
+                 {doubled} AS doubled, \
                  (SELECT COUNT(*) FROM tb_give_back \
-                  WHERE given IS NULL AND voucher_id = $1) AS \"returning\" \
-                 FROM tb_seckill_voucher s WHERE s.voucher_id = $1",
+                  WHERE given IS NULL AND voucher_id = $1 AND shard = $2) AS \"returning\" \
+                 FROM tb_seckill_voucher s \
+                 LEFT JOIN tb_shard_stock p ON p.voucher_id = s.voucher_id \
+                 WHERE s.voucher_id = $1 AND COALESCE(p.shard, 0) = $2",
             );
-            let ledger = conn.row(query, params![voucher]).await?;
+            let ledger = conn.row(query, params![voucher, i64::from(shard.number)]).await?;
             Ok(ledger.ok_or(StoreError::NoSale(voucher))?)
         })
     }
@@ -342,9 +359,9 @@ async fn write_mixed(
     now: Millis,
     page: usize,
 ) -> Result<Vec<Written>, Fault> {
-    // Concurrent writers of these sales wait here, so the rows read below stay valid.
-    let sales = lock_sales(conn, batch::vouchers(rows)).await?;
-    let mut existing = read_existing(conn, rows, page, sales).await?;
+    // Concurrent writers of these shards wait here, so the rows read below stay valid.
+    let shards = lock_shards(conn, batch::shards(rows)).await?;
+    let mut existing = read_existing(conn, rows, page, shards).await?;
     let new = existing.take_in(rows);
     if let Some(voucher) = take_stock(conn, &new, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
@@ -376,12 +393,12 @@ async fn write_mixed_alone(
     rows: &[OrderRow],
     now: Millis,
 ) -> Result<Vec<Written>, Fault> {
-    let sales = lock_sales(conn, batch::vouchers(rows)).await?;
+    let shards = lock_shards(conn, batch::shards(rows)).await?;
     let known = by_id(conn, rows).await?;
     let taken: HashSet<i64> = known.iter().map(|row| row.id).collect();
     let possible: Vec<OrderRow> = rows
         .iter()
-        .filter(|row| sales.contains(&row.voucher_id) && !taken.contains(&row.id))
+        .filter(|row| shards.contains(&row.sold_by()) && !taken.contains(&row.id))
         .copied()
         .collect();
     // One statement inserts all that it can. These IDs were unused, so each row that matches its entry is new.
@@ -405,7 +422,7 @@ async fn write_mixed_alone(
     let rest: Vec<OrderRow> = rows.iter().filter(|row| !new.contains(row)).copied().collect();
     let existing = known.into_iter().chain(new);
     let live = live_at(conn, &rest).await?;
-    Ok(ExistingRows::new(sales, existing, live).answers(rows, inserted)?)
+    Ok(ExistingRows::new(shards, existing, live).answers(rows, inserted)?)
 }
 
 /// The orders of a batch without a row. They are few, and each row read costs as much as a lookup.
@@ -415,45 +432,90 @@ async fn refused(conn: &mut Conn, rows: &[OrderRow]) -> Result<HashSet<OrderRow>
         "SELECT {columns} FROM {batch} WHERE NOT EXISTS (\
          SELECT 1 FROM tb_voucher_order o WHERE o.id = batch.id \
          AND o.user_id = batch.user_id AND o.voucher_id = batch.voucher_id \
-         AND o.place = batch.place)"
+         AND o.buyer_place = batch.buyer_place)"
     );
     let refused: Vec<OrderRow> = conn.rows(query, params![rows]).await?;
     Ok(refused.into_iter().collect())
 }
 
-/// Locks sales in the order of their IDs, and returns the existing ones.
-pub(super) async fn lock_sales(
+/// A shard as stored in SQL.
+pub(super) fn shard_key(shard: ShardId) -> Result<ShardKey> {
+    Ok((voucher_key(shard.voucher())?, shard.number.into()))
+}
+
+/// Locks shards, and returns the existing ones. The order is the same everywhere: sales that are not spread, then shards,
+/// each by ID.
+pub(super) async fn lock_shards(
     conn: &mut Conn,
-    vouchers: BTreeSet<i64>,
-) -> Result<BTreeSet<i64>, Fault> {
+    shards: BTreeSet<ShardKey>,
+) -> Result<BTreeSet<ShardKey>, Fault> {
     let lock = conn.dialect().lock;
-    select_sales(conn, vouchers, lock).await
+    select_shards(conn, shards, lock).await
 }
 
-async fn select_sales(
+async fn select_shards(
     conn: &mut Conn,
-    vouchers: BTreeSet<i64>,
+    shards: BTreeSet<ShardKey>,
     lock: &str,
-) -> Result<BTreeSet<i64>, Fault> {
-    let query = format!(
-        "SELECT voucher_id FROM tb_seckill_voucher WHERE voucher_id = ANY($1) \
-         ORDER BY voucher_id {lock}"
-    );
-    let found: Vec<i64> = conn.rows(query, params![Vec::from_iter(vouchers)]).await?;
-    Ok(found.into_iter().collect())
+) -> Result<BTreeSet<ShardKey>, Fault> {
+    let (whole, parts): (Vec<ShardKey>, Vec<ShardKey>) =
+        shards.into_iter().partition(|(_, shard)| *shard == 0);
+    let mut found = BTreeSet::new();
+    if !whole.is_empty() {
+        let query = format!(
+            "SELECT voucher_id FROM tb_seckill_voucher \
+             WHERE voucher_id = ANY($1) AND shards IS NULL ORDER BY voucher_id {lock}"
+        );
+        let whole: Vec<i64> = whole.into_iter().map(|(voucher, _)| voucher).collect();
+        let sales: Vec<i64> = conn.rows(query, params![whole]).await?;
+        found.extend(sales.into_iter().map(|voucher| (voucher, 0)));
+    }
+    // A row each: the others of a sale are written by other consumers.
+    for (voucher, shard) in parts {
+        let query =
+            format!("SELECT shard FROM tb_shard_stock WHERE voucher_id = $1 AND shard = $2 {lock}");
+        let is_there: Option<i64> = conn.row(query, params![voucher, shard]).await?;
+        found.extend(is_there.map(|_| (voucher, shard)));
+    }
+    Ok(found)
 }
 
-/// Takes a piece for each row, and returns the vouchers with insufficient stock.
+/// Takes a piece for each row, and returns the vouchers of shards with insufficient stock.
 async fn take_stock(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Result<Vec<i64>, Fault> {
     let mut short = Vec::new();
-    for (voucher, pieces) in batch::pieces(rows) {
-        let update = "UPDATE tb_seckill_voucher SET stock = stock - $2, update_time = $3 \
-             WHERE voucher_id = $1 AND stock >= $2";
-        if conn.execute(update, params![voucher, pieces, now]).await? != 1 {
-            short.push(voucher);
+    for (shard, pieces) in in_order(batch::pieces(rows)) {
+        // The stock of a sale that is spread is NULL.
+        if !change_stock(conn, shard, -pieces, now).await? {
+            short.push(shard.0);
         }
     }
     Ok(short)
+}
+
+/// Shards in the order in which they are locked.
+pub(super) fn in_order<T>(of_shards: BTreeMap<ShardKey, T>) -> impl Iterator<Item = (ShardKey, T)> {
+    let (whole, parts): (Vec<_>, Vec<_>) =
+        of_shards.into_iter().partition(|((_, shard), _)| *shard == 0);
+    whole.into_iter().chain(parts)
+}
+
+/// Adds pieces to the stock of a shard, or takes them if the number is negative; `false` if there are too few.
+pub(super) async fn change_stock(
+    conn: &mut Conn,
+    (voucher, shard): ShardKey,
+    by: i64,
+    now: Millis,
+) -> Result<bool, Fault> {
+    let changed = if shard == 0 {
+        let update = "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
+             WHERE voucher_id = $1 AND stock + $2 >= 0";
+        conn.execute(update, params![voucher, by, now]).await?
+    } else {
+        let update = "UPDATE tb_shard_stock SET stock = stock + $2, update_time = $3 \
+             WHERE voucher_id = $1 AND shard = $4 AND stock + $2 >= 0";
+        conn.execute(update, params![voucher, by, now, shard]).await?
+    };
+    Ok(changed == 1)
 }
 
 /// Inserts orders; returns whether all were inserted.
@@ -492,14 +554,14 @@ async fn read_existing(
     conn: &mut Conn,
     rows: &[OrderRow],
     page: usize,
-    sales: BTreeSet<i64>,
+    shards: BTreeSet<ShardKey>,
 ) -> Result<ExistingRows, Fault> {
     let (mut orders, mut live) = (Vec::new(), Vec::new());
     for part in rows.chunks(page) {
         orders.extend(by_id(conn, part).await?);
         live.extend(live_at(conn, part).await?);
     }
-    Ok(ExistingRows::new(sales, orders, live))
+    Ok(ExistingRows::new(shards, orders, live))
 }
 
 /// The rows with the IDs of a batch.
@@ -515,14 +577,21 @@ async fn live_at(conn: &mut Conn, rows: &[OrderRow]) -> Result<Vec<OrderRow>, Fa
     let batch = (conn.dialect().batch)(1);
     let query = format!(
         "SELECT {columns} FROM {batch} {join} tb_voucher_order o \
-         ON o.voucher_id = batch.voucher_id AND o.user_id = batch.user_id AND o.place = batch.place \
+         ON o.voucher_id = batch.voucher_id AND o.user_id = batch.user_id \
+         AND o.buyer_place = batch.buyer_place \
          WHERE {live}"
     );
     conn.rows(query, params![rows]).await
 }
 
-/// The queries of [`Store::orders`], without their conditions.
-fn order_parts(conn: &Conn, filter: &OrderFilter) -> Vec<String> {
+/// A query of [`Store::orders`], without its conditions.
+struct Part {
+    query: String,
+    /// Its orders have a shard.
+    has_shards: bool,
+}
+
+fn order_parts(conn: &Conn, filter: &OrderFilter) -> Vec<Part> {
     let dialect = conn.dialect();
     let (of_user, of_voucher) = (filter.is.user.is_some(), filter.is.voucher.is_some());
     let index = match (of_user, of_voucher) {
@@ -530,10 +599,11 @@ fn order_parts(conn: &Conn, filter: &OrderFilter) -> Vec<String> {
         (false, true) => (dialect.index)("idx_ordinary_voucher"),
         (false, false) => dialect.primary.to_owned(),
     };
-    let mut parts =
-        vec![format!("SELECT {ORDINARY_COLUMNS} FROM tb_ordinary_order {index} WHERE TRUE")];
+    let query = format!("SELECT {ORDINARY_COLUMNS} FROM tb_ordinary_order {index} WHERE TRUE");
+    let mut parts = vec![Part { query, has_shards: false }];
     for part in (dialect.order_pages)(dialect, of_user, of_voucher) {
-        parts.push(format!("SELECT {ORDER_COLUMNS} FROM tb_voucher_order {part}"));
+        let query = format!("SELECT {ORDER_COLUMNS} FROM tb_voucher_order {part}");
+        parts.push(Part { query, has_shards: true });
     }
     parts
 }

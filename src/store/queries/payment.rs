@@ -6,12 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
-    Fence, Millis, OrderEntry, OrderId, OrderStatus, Payment, SaleOrder, VoucherId,
+    Fence, Millis, OrderEntry, OrderId, OrderStatus, Payment, SaleOrder, ShardId, VoucherId,
 };
 
-use super::{jobs::pass_fence, orders::lock_sales};
+use super::{
+    jobs::pass_fence,
+    orders::{change_stock, in_order, lock_shards, shard_key},
+};
 use crate::{
-    Cancelled, Conn, Fault, OrderRow, Result, Store, batch, params, read,
+    Cancelled, Conn, Fault, OrderRow, Result, Store,
+    batch::{self, ShardKey},
+    params, read,
     rules::{self, voucher_key},
     transaction,
 };
@@ -41,17 +46,17 @@ impl Overdue<'_> {
         })
     }
 
-    /// The oldest overdue orders, and their sales.
+    /// The oldest overdue orders, with their vouchers and shards.
     async fn page(
         self,
         conn: &mut Conn,
         before: Millis,
         limit: u32,
-    ) -> Result<Vec<(OrderId, i64)>, Fault> {
+    ) -> Result<Vec<(OrderId, i64, i64)>, Fault> {
         let index = (conn.dialect().index)("idx_unpaid_order");
         let (condition, sales) = self.condition()?;
         let query = format!(
-            "SELECT id, voucher_id FROM tb_voucher_order {index} \
+            "SELECT id, voucher_id, shard FROM tb_voucher_order {index} \
              WHERE status = 1 AND create_time < $1 {condition} AND NOT EXISTS \
              (SELECT 1 FROM tb_seckill_voucher s WHERE s.voucher_id = \
               tb_voucher_order.voucher_id AND s.return_time IS NOT NULL) \
@@ -98,7 +103,7 @@ impl Store {
         of: Overdue<'_>,
     ) -> Result<BTreeSet<VoucherId>> {
         let page = read!(self, |conn| of.page(conn, before, limit).await)?;
-        Ok(page.into_iter().map(|(_, voucher)| VoucherId(voucher.unsigned_abs())).collect())
+        Ok(page.into_iter().map(|(_, voucher, _)| VoucherId(voucher.unsigned_abs())).collect())
     }
 
     /// Closes at most `limit` unpaid orders of these sales that were written before `before`, oldest first: each only
@@ -120,55 +125,57 @@ impl Store {
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
             let overdue = of.page(conn, before, limit).await?;
-            // Sales before orders, like the writers of orders.
-            lock_sales(conn, overdue.iter().map(|(_, voucher)| *voucher).collect()).await?;
+            // Shards before orders, like the writers of orders.
+            let shards = overdue.iter().map(|(_, voucher, shard)| (*voucher, *shard));
+            lock_shards(conn, shards.collect()).await?;
             // Some may have been frozen since the query.
-            let frozen = frozen(conn, overdue.iter().map(|(_, voucher)| *voucher)).await?;
-            let overdue = overdue.into_iter().filter(|(_, voucher)| !frozen.contains(voucher));
-            let overdue: Vec<OrderId> = overdue.map(|(id, _)| id).collect();
+            let frozen = frozen(conn, overdue.iter().map(|(_, voucher, _)| *voucher)).await?;
+            let overdue = overdue.into_iter().filter(|(_, voucher, _)| !frozen.contains(voucher));
+            let overdue: Vec<OrderId> = overdue.map(|(id, ..)| id).collect();
             let mut closed: Vec<SaleOrder> = Vec::new();
             for part in overdue.chunks(page) {
                 closed.extend(close_unpaid(conn, part, now).await?);
             }
-            let mut pieces: BTreeMap<VoucherId, i64> = BTreeMap::new();
+            let mut pieces: BTreeMap<ShardKey, i64> = BTreeMap::new();
             for order in &closed {
-                *pieces.entry(order.voucher_id).or_default() += 1;
+                *pieces.entry(shard_key(order.sold_by())?).or_default() += 1;
             }
-            for (voucher, pieces) in pieces {
-                let update = "UPDATE tb_seckill_voucher SET stock = stock + $2, update_time = $3 \
-                     WHERE voucher_id = $1";
-                conn.execute(update, params![voucher, pieces, now]).await?;
+            for (shard, pieces) in in_order(pieces) {
+                change_stock(conn, shard, pieces, now).await?;
             }
             Ok(closed)
         })
     }
 
-    /// Sets the stock of a sale to its pieces without a live order; returns whether it was another number.
+    /// Sets the stock of a shard to its pieces without a live order; returns whether it was another number.
     ///
     /// # Errors
     /// [`crate::StoreError::OutOfStock`] if it has more live orders than pieces.
-    pub async fn derive_stock(&self, sale: VoucherId, now: Millis) -> Result<bool> {
-        let key = voucher_key(sale)?;
+    pub async fn derive_stock(&self, shard: ShardId, now: Millis) -> Result<bool> {
+        let key = shard_key(shard)?;
         transaction!(self, |conn| {
             // Writers of orders lock it as well, so that no order is written or closed meanwhile.
-            lock_sales(conn, BTreeSet::from([key])).await?;
+            lock_shards(conn, BTreeSet::from([key])).await?;
             let live = conn.dialect().live;
             let query = format!(
-                "SELECT initial_stock, stock, (SELECT COUNT(*) FROM tb_voucher_order \
-                 WHERE voucher_id = $1 AND {live}) AS live \
-                 FROM tb_seckill_voucher WHERE voucher_id = $1"
+                "SELECT COALESCE(p.initial_stock, s.initial_stock), COALESCE(p.stock, s.stock), \
+                 (SELECT COUNT(*) FROM tb_voucher_order \
+                  WHERE voucher_id = $1 AND shard = $2 AND {live}) AS live \
+                 FROM tb_seckill_voucher s \
+                 LEFT JOIN tb_shard_stock p ON p.voucher_id = s.voucher_id \
+                 WHERE s.voucher_id = $1 AND COALESCE(p.shard, 0) = $2"
             );
-            let found: Option<(i64, i64, i64)> = conn.row(query, params![key]).await?;
+            let found: Option<(i64, i64, i64)> = conn.row(query, params![key.0, key.1]).await?;
+            let sale = shard.voucher();
             let (initial, stock, live) = found.ok_or(crate::StoreError::NoSale(sale))?;
             if live > initial {
                 return Err(crate::StoreError::OutOfStock(sale).into());
             }
-            let update =
-                "UPDATE tb_seckill_voucher SET stock = $2, update_time = $3 WHERE voucher_id = $1";
-            if stock != initial - live {
-                conn.execute(update, params![key, initial - live, now]).await?;
+            let by = initial - live - stock;
+            if by != 0 {
+                change_stock(conn, key, by, now).await?;
             }
-            Ok(stock != initial - live)
+            Ok(by != 0)
         })
     }
 
@@ -185,8 +192,8 @@ impl Store {
         }
         let (rows, page) = (&batch::rows(entries)?, self.database()?.page());
         transaction!(self, |conn| {
-            // Sales before orders, like the writers of orders.
-            let sales = lock_sales(conn, batch::vouchers(rows)).await?;
+            // Shards before orders, like the writers of orders.
+            let shards = lock_shards(conn, batch::shards(rows)).await?;
             let columns = batch::names();
             let mut existing = Vec::new();
             for part in rows.chunks(page) {
@@ -196,7 +203,7 @@ impl Store {
                     conn.rows(query, params![batch::ids(part)]).await?;
                 existing.extend(found);
             }
-            let (new, answers) = batch::cancellations(rows, &sales, existing);
+            let (new, answers) = batch::cancellations(rows, &shards, existing);
             for part in new.chunks(page) {
                 insert_cancelled(conn, part, now).await?;
             }
@@ -206,26 +213,31 @@ impl Store {
 
     /// Closed orders not yet returned in Redis, by ID, at most `limit` after `after`.
     pub async fn give_backs(&self, after: Option<OrderId>, limit: u32) -> Result<Vec<SaleOrder>> {
-        let query = "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
+        let query = "SELECT order_id AS id, user_id, voucher_id, shard, buyer_place AS place \
+             FROM tb_give_back \
              WHERE given IS NULL AND order_id > $1 ORDER BY order_id LIMIT $2";
         let after = after.map_or(-1, OrderId::as_i64);
         read!(self, |conn| conn.rows(query, params![after, limit]).await)
     }
 
-    /// Closed orders of a voucher returned in Redis at `since` or later, or not at all: those to repeat in a Redis that
+    /// Closed orders of a shard returned in Redis at `since` or later, or not at all: those to repeat in a Redis that
     /// lost its last seconds.
     pub async fn given_since(
         &self,
-        voucher: VoucherId,
+        shard: ShardId,
         since: Millis,
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<SaleOrder>> {
-        let query = "SELECT order_id AS id, user_id, voucher_id, place FROM tb_give_back \
-             WHERE voucher_id = $1 AND (given IS NULL OR given >= $2) AND order_id > $3 \
-             ORDER BY order_id LIMIT $4";
+        let query = "SELECT order_id AS id, user_id, voucher_id, shard, buyer_place AS place \
+             FROM tb_give_back \
+             WHERE voucher_id = $1 AND shard = $2 AND (given IS NULL OR given >= $3) \
+             AND order_id > $4 ORDER BY order_id LIMIT $5";
         let after = after.map_or(-1, OrderId::as_i64);
-        read!(self, |conn| conn.rows(query, params![voucher, since, after, limit]).await)
+        let (voucher, number) = (shard.voucher(), i64::from(shard.number));
+        read!(self, |conn| {
+            conn.rows(query, params![voucher, number, since, after, limit]).await
+        })
     }
 
     /// Records that these were returned in Redis.
@@ -307,7 +319,7 @@ async fn close_unpaid(
 ) -> Result<Vec<SaleOrder>, Fault> {
     let lock = conn.dialect().lock;
     let query = format!(
-        "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
+        "SELECT id, user_id, voucher_id, shard, buyer_place AS place FROM tb_voucher_order \
          WHERE id = ANY($1) AND status = 1 ORDER BY id {lock}"
     );
     let unpaid: Vec<SaleOrder> = conn.rows(query, params![ids]).await?;
@@ -339,7 +351,9 @@ async fn insert_cancelled(conn: &mut Conn, rows: &[OrderRow], now: Millis) -> Re
 
 /// Records that Redis must be updated for these orders.
 async fn insert_give_backs(conn: &mut Conn, ids: Vec<i64>, now: Millis) -> Result<(), Fault> {
-    let insert = "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
-         SELECT id, user_id, voucher_id, place, $1 FROM tb_voucher_order WHERE id = ANY($2)";
+    let insert = "INSERT INTO tb_give_back \
+         (order_id, user_id, voucher_id, shard, buyer_place, closed) \
+         SELECT id, user_id, voucher_id, shard, buyer_place, $1 \
+         FROM tb_voucher_order WHERE id = ANY($2)";
     conn.execute(insert, params![now, ids]).await.map(drop)
 }

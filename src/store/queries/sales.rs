@@ -3,22 +3,28 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seckill_model::{
-    Fence, Millis, NewSale, OrderStatus, Sale, SaleOrder, SaleState, Voucher, VoucherDetails,
-    VoucherId, VoucherKind, reason,
-    sale::{SalesOfShards, Shard, split},
+    Fence, Millis, NewSale, OrderStatus, Sale, SaleId, SaleOrder, SaleShard, SaleState, ShardId,
+    Spread, Voucher, VoucherDetails, VoucherId, VoucherKind, reason, sale::split,
 };
 
-use super::{jobs::pass_fence, orders::lock_sales};
+use super::{
+    jobs::pass_fence,
+    orders::{lock_shards, shard_key},
+};
 use crate::{
     Conn, Fault, OrderRow, Result, Store, StoreError, params, read,
     rules::{self, number, voucher_key},
     transaction,
 };
 
-const SELECT: &str = "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, \
-     s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time, \
-     s.shard_of, s.shards \
-     FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id";
+/// Each shard of a sale, or the sale that is not spread.
+const SELECT: &str = "SELECT s.voucher_id, v.title, s.begin_time, s.end_time, s.state, s.user_limit, s.archive_time, \
+     s.create_time, s.shards, COALESCE(p.shard, 0) AS shard, \
+     COALESCE(p.initial_stock, s.initial_stock) AS initial_stock, COALESCE(p.stock, s.stock) AS stock, \
+     COALESCE(p.version, s.version) AS version, COALESCE(p.update_time, s.update_time) AS update_time, \
+     COALESCE(p.delivered_version, s.delivered_version) AS delivered_version \
+     FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id \
+     LEFT JOIN tb_shard_stock p ON p.voucher_id = s.voucher_id";
 
 /// Rows of one statement that imports orders.
 const IMPORTED: usize = 500;
@@ -43,12 +49,13 @@ pub struct ImportedOrder {
 impl ImportedOrder {
     /// Its values in SQL, all of them numbers.
     fn values(&self, now: Millis) -> Result<String> {
-        let OrderRow { id, user_id, voucher_id, place } = (&self.order).try_into()?;
+        let OrderRow { id, user_id, voucher_id, shard, buyer_place: place } =
+            (&self.order).try_into()?;
         let (status, created, pay_type) = (self.status as i64, self.created.0, self.pay_type);
         let paid = self.paid.map_or_else(|| "NULL".to_owned(), |paid| paid.0.to_string());
         let now = now.0;
         Ok(format!(
-            "({id}, {user_id}, {voucher_id}, {place}, {status}, {created}, {paid}, {pay_type}, {now})"
+            "({id}, {user_id}, {voucher_id}, {shard}, {place}, {status}, {created}, {paid}, {pay_type}, {now})"
         ))
     }
 }
@@ -67,44 +74,28 @@ impl Store {
 
     /// Creates a flash-sale voucher, which has only a title, and its sale in one transaction.
     pub async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale> {
-        let parts = self.create_sale_of(&VoucherDetails::titled(&sale.title), sale, now).await?;
-        Sale::whole(&parts).ok_or(StoreError::NoSale(VoucherId(0)))
+        let shards = self.create_sale_of(&VoucherDetails::titled(&sale.title), sale, now).await?;
+        Sale::whole(&shards).ok_or(StoreError::NoSale(VoucherId(0)))
     }
 
-    /// Creates a flash-sale voucher with this content, and its sale or the shards of its sale, in one transaction.
-    ///
-    /// # Errors
-    /// [`StoreError::Changed`] if another transaction took the ID of a shard: repeat it.
+    /// Creates a flash-sale voucher with this content, its sale and the shards of the sale, in one transaction.
     pub async fn create_sale_of(
         &self,
         details: &VoucherDetails,
         sale: &NewSale,
         now: Millis,
-    ) -> Result<Vec<Sale>> {
+    ) -> Result<Vec<SaleShard>> {
         transaction!(self, |conn| {
-            let of = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
-            if sale.shards == 1 {
-                insert_sale(conn, of, sale, None, now).await?;
-                return Ok(vec![select_one(conn, of).await?]);
-            }
-            let shard = Shard { of, count: sale.shards };
-            let mut shards = Vec::new();
-            for (id, stock) in shard.all().zip(split(sale.stock, sale.shards.into())) {
-                if insert_missing_voucher(conn, &sale.title, now, voucher_key(id)?).await? == 0 {
-                    return Err(StoreError::Changed(of).into());
-                }
-                insert_sale(conn, id, &NewSale { stock, ..sale.clone() }, Some(shard), now).await?;
-                shards.push(select_one(conn, id).await?);
-            }
-            Ok(shards)
+            let voucher = insert_voucher(conn, details, VoucherKind::Sale, now).await?;
+            insert_sale(conn, voucher, sale, now).await?;
+            select_shards(conn, voucher.into()).await
         })
     }
 
-    /// A page of vouchers of both kinds, by ID, without the shards of one.
+    /// A page of vouchers of both kinds, by ID.
     pub async fn vouchers(&self, after: Option<VoucherId>, limit: u32) -> Result<Vec<Voucher>> {
         let query = "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, \
-             status FROM tb_voucher WHERE id > $1 AND NOT EXISTS (SELECT 1 FROM tb_seckill_voucher \
-             WHERE voucher_id = id AND shard_of IS NOT NULL) ORDER BY id LIMIT $2";
+             status FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2";
         let after = after.unwrap_or(VoucherId(0));
         read!(self, |conn| conn.rows(query, params![after, limit]).await)
     }
@@ -123,190 +114,252 @@ impl Store {
         read!(self, |conn| conn.rows(query, params![shop, limit]).await)
     }
 
-    /// All sales that are not archived, newest first.
-    pub async fn sales(&self) -> Result<Vec<Sale>> {
-        self.select("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC").await
+    /// The shards of all sales that are not archived, newest sale first.
+    pub async fn sales(&self) -> Result<Vec<SaleShard>> {
+        self.select("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC, p.shard").await
     }
 
-    /// Sales with a change not yet confirmed by Redis, archived ones included, by ID.
-    pub async fn undelivered(&self) -> Result<Vec<Sale>> {
-        self.select("WHERE s.delivered_version < s.version ORDER BY s.voucher_id").await
+    /// Shards with a change not yet confirmed by Redis, those of archived sales included, by ID.
+    pub async fn undelivered(&self) -> Result<Vec<SaleShard>> {
+        self.select(
+            "WHERE s.voucher_id IN (\
+               SELECT voucher_id FROM tb_seckill_voucher WHERE delivered_version < version \
+               UNION ALL SELECT voucher_id FROM tb_shard_stock WHERE delivered_version < version) \
+             AND COALESCE(p.delivered_version, s.delivered_version) < COALESCE(p.version, s.version) \
+             ORDER BY s.voucher_id, p.shard",
+        )
+        .await
     }
 
-    async fn select(&self, condition: &str) -> Result<Vec<Sale>> {
+    async fn select(&self, condition: &str) -> Result<Vec<SaleShard>> {
         read!(self, |conn| conn.rows(format!("{SELECT} {condition}"), params![]).await)
     }
 
-    /// A page of archived sales, newest first; those over shards as a whole, once all shards are archived.
+    /// A page of archived sales, newest first.
     pub async fn archived(&self, before: Option<VoucherId>, limit: u32) -> Result<Vec<Sale>> {
-        let parts: Vec<Sale> = read!(self, |conn| {
-            let query = "SELECT COALESCE(shard_of, voucher_id) AS id FROM tb_seckill_voucher \
-                 WHERE COALESCE(shard_of, voucher_id) < $1 \
-                 GROUP BY COALESCE(shard_of, voucher_id) \
-                 HAVING COUNT(archive_time) = COUNT(*) ORDER BY id DESC LIMIT $2";
+        let shards: Vec<SaleShard> = read!(self, |conn| {
+            let query = "SELECT voucher_id FROM tb_seckill_voucher \
+                 WHERE voucher_id < $1 AND archive_time IS NOT NULL \
+                 ORDER BY voucher_id DESC LIMIT $2";
             let before = before.unwrap_or(VoucherId(u64::MAX));
             let ids: Vec<i64> = conn.rows(query, params![before, limit]).await?;
-            let query = format!(
-                "{SELECT} WHERE COALESCE(s.shard_of, s.voucher_id) = ANY($1) ORDER BY s.voucher_id"
-            );
+            let query = format!("{SELECT} WHERE s.voucher_id = ANY($1)");
             if ids.is_empty() { Ok(Vec::new()) } else { conn.rows(query, params![ids]).await }
         })?;
-        let mut sales: BTreeMap<VoucherId, Vec<Sale>> = BTreeMap::new();
-        for part in parts {
-            sales.entry(part.sale_id()).or_default().push(part);
+        let mut sales: BTreeMap<SaleId, Vec<SaleShard>> = BTreeMap::new();
+        for shard in shards {
+            sales.entry(shard.id.sale).or_default().push(shard);
         }
-        Ok(sales.values().rev().filter_map(|parts| Sale::whole(parts)).collect())
+        Ok(sales.values().rev().filter_map(|shards| Sale::whole(shards)).collect())
     }
 
-    /// The shards of a voucher, by ID; without any, the sale itself.
-    pub async fn parts(&self, voucher: VoucherId) -> Result<Vec<Sale>> {
-        read!(self, |conn| {
-            let query = format!("{SELECT} WHERE s.shard_of = $1 ORDER BY s.voucher_id");
-            let shards: Vec<Sale> = conn.rows(query, params![voucher]).await?;
-            Ok(if shards.is_empty() { vec![select_one(conn, voucher).await?] } else { shards })
-        })
+    /// The shards of a sale, by number; archived or not.
+    pub async fn shards_of(&self, sale: impl Into<SaleId>) -> Result<Vec<SaleShard>> {
+        let sale = sale.into();
+        read!(self, |conn| select_shards(conn, sale).await)
     }
 
-    /// The sales of those among these vouchers that are shards of one.
-    pub async fn sales_of_shards(
-        &self,
-        vouchers: impl IntoIterator<Item = VoucherId>,
-    ) -> Result<SalesOfShards> {
-        // No sale has an ID that SQL cannot hold.
-        let keys = vouchers.into_iter().filter_map(|voucher| voucher_key(voucher).ok());
-        let keys = &Vec::from_iter(keys.collect::<BTreeSet<i64>>());
-        if keys.is_empty() {
-            return Ok(SalesOfShards::default());
-        }
-        let found: Vec<(VoucherId, VoucherId)> = read!(self, |conn| {
-            let query = "SELECT voucher_id, shard_of FROM tb_seckill_voucher \
-                 WHERE shard_of IS NOT NULL AND voucher_id = ANY($1)";
-            conn.rows(query, params![keys.clone()]).await
-        })?;
-        Ok(SalesOfShards(found.into_iter().collect()))
+    /// One shard of a sale, archived or not.
+    pub async fn shard(&self, shard: ShardId) -> Result<SaleShard> {
+        read!(self, |conn| select_shard(conn, shard).await)
     }
 
-    /// One sale, archived or not.
-    pub async fn sale(&self, voucher: VoucherId) -> Result<Sale> {
-        read!(self, |conn| select_one(conn, voucher).await)
+    /// One sale, archived or not: the sum of its shards.
+    pub async fn sale(&self, sale: impl Into<SaleId>) -> Result<Sale> {
+        let sale = sale.into();
+        let shards = self.shards_of(sale).await?;
+        Sale::whole(&shards).ok_or(StoreError::NoSale(sale.into()))
     }
 
-    /// Sets the operator-controlled state and increments the version. `begin` also changes the begin. A sale that has
-    /// ended can only be archived.
+    /// The shards that an earlier version stored as vouchers of their own, by the IDs that they had.
+    pub async fn former_shards(&self) -> Result<Vec<(VoucherId, ShardId)>> {
+        let query = "SELECT former_voucher_id, voucher_id, shard FROM tb_shard_stock \
+             WHERE former_voucher_id IS NOT NULL ORDER BY former_voucher_id";
+        let found: Vec<(VoucherId, u64, u16)> =
+            read!(self, |conn| conn.rows(query, params![]).await)?;
+        let shard = |(former, sale, number)| (former, ShardId { sale: SaleId(sale), number });
+        Ok(found.into_iter().map(shard).collect())
+    }
+
+    /// Sets the operator-controlled state of a sale and increments its version and those of all its shards. `begin` also
+    /// changes the begin. A sale that has ended can only be archived.
     pub async fn set_state(
         &self,
-        voucher: VoucherId,
+        sale: impl Into<SaleId>,
         state: SaleState,
         begin: Option<Millis>,
-    ) -> Result<Sale> {
+    ) -> Result<Vec<SaleShard>> {
+        let id = sale.into();
         transaction!(self, |conn| {
-            let sale = lock(conn, voucher).await?;
-            let Some((state, begin, archived)) = rules::next_state(&sale, state, begin)? else {
-                return Ok(sale);
+            lock_sale(conn, id).await?;
+            let shards = select_shards(conn, id).await?;
+            let sale = shards.first().ok_or(StoreError::NoSale(id.into()))?;
+            let Some((state, begin, archived)) = rules::next_state(sale, state, begin)? else {
+                return Ok(shards);
             };
-            let now = Millis::now();
+            let (now, voucher) = (Millis::now(), VoucherId::from(id));
             let update = "UPDATE tb_seckill_voucher SET state = $2, begin_time = $3, \
                  version = version + 1, update_time = $4, archive_time = $5 WHERE voucher_id = $1";
             let values = params![voucher, state, begin, now, archived.then_some(now)];
             conn.execute(update, values).await?;
-            select_one(conn, voucher).await
+            let update = "UPDATE tb_shard_stock SET version = version + 1, update_time = $2 \
+                 WHERE voucher_id = $1";
+            conn.execute(update, params![voucher, now]).await?;
+            select_shards(conn, id).await
         })
     }
 
-    /// Adds pieces to initial and to stock of each sale, or removes them if the number is negative, and increments the
-    /// version, in one transaction. With a version, only if that is still the one of the sale.
+    /// Adds pieces to initial and to stock of each shard, or removes them if the number is negative, and increments the
+    /// version, in one transaction. With a version, only if that is still the one of the shard.
     ///
     /// # Errors
     /// [`StoreError::Changed`] for another version; [`StoreError::Rejected`] for more pieces than a sale may hold, or
     /// fewer than live orders hold.
-    pub async fn restock(&self, changes: &[(VoucherId, i64, Option<u64>)]) -> Result<Vec<Sale>> {
+    pub async fn restock(&self, changes: &[(ShardId, i64, Option<u64>)]) -> Result<Vec<SaleShard>> {
         transaction!(self, |conn| {
-            let keys = changes.iter().map(|(voucher, ..)| voucher_key(*voucher));
-            lock_sales(conn, keys.collect::<Result<_>>()?).await?;
-            let mut changed = Vec::new();
-            for (voucher, by, seen) in changes {
-                rules::check_restock(&select_one(conn, *voucher).await?, *by, *seen)?;
-                let update = "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
+            let keys = changes.iter().map(|(shard, ..)| shard_key(*shard));
+            lock_shards(conn, keys.collect::<Result<_>>()?).await?;
+            let (now, mut changed) = (Millis::now(), Vec::new());
+            let mut of_sales: BTreeMap<SaleId, i64> = BTreeMap::new();
+            for &(id, by, seen) in changes {
+                let shard = select_shard(conn, id).await?;
+                // A sale has a piece at least; all those of a shard may move to others.
+                let least = u64::from(id.number == 0);
+                rules::check_restock(&shard, by, seen, least)?;
+                let (table, condition) = stock_table(id);
+                let update = format!(
+                    "UPDATE {table} SET initial_stock = initial_stock + $2, \
                      stock = stock + $2, version = version + 1, update_time = $3 \
-                     WHERE voucher_id = $1";
-                conn.execute(update, params![*voucher, *by, Millis::now()]).await?;
-                changed.push(select_one(conn, *voucher).await?);
+                     WHERE {condition}"
+                );
+                conn.execute(update, params![id.voucher(), by, now, i64::from(id.number)]).await?;
+                if id.number > 0 {
+                    *of_sales.entry(id.sale).or_default() += by;
+                }
+                changed.push(select_shard(conn, id).await?);
+            }
+            // After its shards, as everywhere. Pieces that move between shards leave the sum as it is.
+            for (sale, by) in of_sales.into_iter().filter(|(_, by)| *by != 0) {
+                let update = "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
+                     version = version + 1, update_time = $3 WHERE voucher_id = $1";
+                conn.execute(update, params![VoucherId::from(sale), by, now]).await?;
             }
             Ok(changed)
         })
     }
 
-    /// Raises the version of a sale, with `seen` only if that is still its version; returns the sale. It waits for a
+    /// Raises the version of a shard, with `seen` only if that is still its version; returns the shard. It waits for a
     /// transaction that changes the sale: a reduction of the stock that was prepared before has been committed then, or
     /// fails with [`StoreError::Changed`], however late its commit comes.
-    pub async fn fence_sale(&self, voucher: VoucherId, seen: Option<u64>) -> Result<Sale> {
+    pub async fn fence_sale(&self, id: ShardId, seen: Option<u64>) -> Result<SaleShard> {
         transaction!(self, |conn| {
-            let sale = lock(conn, voucher).await?;
-            if seen.is_some_and(|seen| seen != sale.version) {
-                return Ok(sale);
+            lock_shards(conn, BTreeSet::from([shard_key(id)?])).await?;
+            let shard = select_shard(conn, id).await?;
+            if seen.is_some_and(|seen| seen != shard.version) {
+                return Ok(shard);
             }
-            let raise = "UPDATE tb_seckill_voucher SET version = version + 1 WHERE voucher_id = $1";
-            conn.execute(raise, params![voucher]).await?;
-            select_one(conn, voucher).await
+            let raise = match id.number {
+                0 => {
+                    "UPDATE tb_seckill_voucher SET version = version + 1 \
+                      WHERE voucher_id = $1 AND $2 = 0"
+                }
+                _ => {
+                    "UPDATE tb_shard_stock SET version = version + 1 \
+                      WHERE voucher_id = $1 AND shard = $2"
+                }
+            };
+            conn.execute(raise, params![id.voucher(), i64::from(id.number)]).await?;
+            select_shard(conn, id).await
         })
     }
 
-    /// Records that Redis has confirmed this version of a sale, or a newer one.
-    pub async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<()> {
-        let update = "UPDATE tb_seckill_voucher SET delivered_version = $2 \
-             WHERE voucher_id = $1 AND delivered_version < $2";
+    /// Records that Redis has confirmed this version of a shard, or a newer one.
+    pub async fn note_delivered(&self, shard: ShardId, version: u64) -> Result<()> {
         transaction!(self, |conn| {
-            conn.execute(update, params![voucher, version as i64]).await.map(drop)
+            let (table, condition) = stock_table(shard);
+            let update = format!(
+                "UPDATE {table} SET delivered_version = $2 \
+                 WHERE {condition} AND delivered_version < $3"
+            );
+            let version = version as i64;
+            let values = params![shard.voucher(), version, version, i64::from(shard.number)];
+            conn.execute(update, values).await.map(drop)
         })
     }
 
-    /// Restores a sale from Redis, with its voucher if that is missing: for a database that was rolled back. The stock
-    /// is derived from the live orders. Does nothing if SQL has this version or a newer one. It gets the next version: a
+    /// Restores a shard of a sale from Redis, with its sale and voucher if they are missing: for a database that was rolled
+    /// back. The stock is derived from the live orders. Does nothing if SQL has this version or a newer one. It gets the next version: a
     /// reduction of the stock that was prepared before fails, and Redis puts its pieces back.
     ///
     /// # Errors
     /// [`StoreError::Rejected`] if there are more live orders than pieces, or the ID belongs to another voucher.
-    pub async fn adopt_sale(&self, sale: &Sale) -> Result<()> {
-        let voucher = voucher_key(sale.voucher_id)?;
-        let (initial, version) = (number(sale.initial)?, number(sale.version)?.saturating_add(1));
+    pub async fn adopt_sale(&self, shard: &SaleShard) -> Result<()> {
+        let (id, voucher) = (shard.id, voucher_key(shard.voucher_id)?);
+        let (initial, version) = (number(shard.initial)?, number(shard.version)?.saturating_add(1));
+        let confirmed = version - 1;
         transaction!(self, |conn| {
-            match lock(conn, sale.voucher_id).await {
-                Ok(known) if known.version >= sale.version => return Ok(()),
+            lock_sale(conn, id.sale).await?;
+            match select_shard(conn, id).await {
+                Ok(known) if known.version >= shard.version => return Ok(()),
                 Ok(_) | Err(Fault::Store(StoreError::NoSale(_))) => {}
                 Err(error) => return Err(error),
             }
-            insert_missing_voucher(conn, &sale.title, sale.created, voucher).await?;
+            insert_missing_voucher(conn, &shard.title, shard.created, voucher).await?;
             let dialect = conn.dialect();
             // The sale is locked, or missing and without orders.
             let live = dialect.live;
-            let query =
-                format!("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND {live}");
-            let live: i64 = conn.one(query, params![voucher]).await?;
-            let updated = "initial_stock, stock, begin_time, end_time, state, update_time, \
-                 user_limit, version, delivered_version, shard_of, shards";
+            let query = format!(
+                "SELECT COUNT(*) FROM tb_voucher_order \
+                 WHERE voucher_id = $1 AND shard = $2 AND {live}"
+            );
+            let live: i64 = conn.one(query, params![voucher, i64::from(id.number)]).await?;
+            let stock = initial - live;
+            let is_spread = id.number > 0;
+            // Those of a sale over shards are in the table of its shards, except their sum.
+            let mut updated =
+                "begin_time, end_time, state, update_time, user_limit, shards".to_owned();
+            if !is_spread {
+                updated += ", initial_stock, stock, version, delivered_version";
+            }
             let statement = format!(
                 "INSERT INTO tb_seckill_voucher \
                  (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
-                  update_time, user_limit, version, delivered_version, shard_of, shards) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10 - 1, $11, $12) {}",
-                (dialect.upsert)("voucher_id", updated)
+                  update_time, user_limit, version, delivered_version, shards) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) {}",
+                (dialect.upsert)("voucher_id", &updated)
             );
-            let (of, count) = shard_columns(sale.shard)?;
+            let now = Millis::now();
             let values = params![
                 voucher,
                 initial,
-                initial - live,
-                sale.begin,
-                sale.end,
-                sale.state,
-                sale.created,
-                Millis::now(),
-                i64::from(sale.limit),
+                (!is_spread).then_some(stock),
+                shard.begin,
+                shard.end,
+                shard.state,
+                shard.created,
+                now,
+                i64::from(shard.limit),
                 version,
-                of,
-                count
+                (!is_spread).then_some(confirmed),
+                shards_column(shard.spread)
             ];
-            conn.execute(statement, values).await.map(drop)
+            conn.execute(statement, values).await?;
+            if !is_spread {
+                return Ok(());
+            }
+            let updated = "initial_stock, stock, version, delivered_version, update_time";
+            let statement = format!(
+                "INSERT INTO tb_shard_stock (voucher_id, shard, initial_stock, stock, version, \
+                  delivered_version, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7) {}",
+                (dialect.upsert)("voucher_id, shard", updated)
+            );
+            let values =
+                params![voucher, i64::from(id.number), initial, stock, version, confirmed, now];
+            conn.execute(statement, values).await?;
+            let update = "UPDATE tb_seckill_voucher SET initial_stock = (\
+                   SELECT SUM(initial_stock) FROM tb_shard_stock WHERE voucher_id = $1) \
+                 WHERE voucher_id = $1";
+            conn.execute(update, params![voucher]).await.map(drop)
         })
     }
 
@@ -343,7 +396,7 @@ impl Store {
             for part in rows.chunks(page) {
                 let values = part.join(", ");
                 let insert = format!(
-                    "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, status, \
+                    "INSERT INTO tb_voucher_order (id, user_id, voucher_id, shard, buyer_place, status, \
                      create_time, pay_time, pay_type, update_time) VALUES {values}"
                 );
                 if conn.insert(insert, params![]).await? != part.len() as u64 {
@@ -400,7 +453,7 @@ impl Store {
         transaction!(self, |conn| {
             pass_fence(conn, fence, Millis::now()).await?;
             // The job that closes orders locks their sale.
-            lock(conn, voucher).await?;
+            lock_sale(conn, voucher.into()).await?;
             let update = "UPDATE tb_seckill_voucher SET return_time = $2 WHERE voucher_id = $1";
             conn.execute(update, params![voucher, at]).await.map(drop)
         })
@@ -411,23 +464,40 @@ async fn insert_sale(
     conn: &mut Conn,
     voucher: VoucherId,
     sale: &NewSale,
-    shard: Option<Shard>,
     now: Millis,
 ) -> Result<(), Fault> {
+    let spread = (sale.shards > 1).then_some(Spread { sale: voucher.into(), count: sale.shards });
     let insert = "INSERT INTO tb_seckill_voucher \
          (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
-          update_time, user_limit, shard_of, shards) \
-         VALUES ($1, $2, $2, $3, $4, $5, $6, $6, $7, $8, $9)";
-    let (stock, limit, state) = (number(sale.stock)?, i64::from(sale.limit), SaleState::Running);
-    let (of, count) = shard_columns(shard)?;
-    let values = params![voucher, stock, sale.begin, sale.end, state, now, limit, of, count];
-    conn.execute(insert, values).await.map(drop)
+          update_time, user_limit, shards, delivered_version) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10)";
+    let (initial, limit, state) = (number(sale.stock)?, i64::from(sale.limit), SaleState::Running);
+    let (stock, delivered) = if spread.is_some() { (None, None) } else { (Some(initial), Some(0)) };
+    let (begin, end, shards) = (sale.begin, sale.end, shards_column(spread));
+    let values = params![voucher, initial, stock, begin, end, state, now, limit, shards, delivered];
+    conn.execute(insert, values).await?;
+    let Some(spread) = spread else { return Ok(()) };
+    for (shard, pieces) in spread.all().zip(split(sale.stock, sale.shards.into())) {
+        let insert = "INSERT INTO tb_shard_stock (voucher_id, shard, initial_stock, stock, update_time) \
+             VALUES ($1, $2, $3, $3, $4)";
+        let values = params![voucher, i64::from(shard.number), number(pieces)?, now];
+        conn.execute(insert, values).await?;
+    }
+    Ok(())
 }
 
-/// The columns `shard_of` and `shards`.
-fn shard_columns(shard: Option<Shard>) -> Result<(Option<i64>, Option<i64>)> {
-    let of = shard.map(|shard| voucher_key(shard.of)).transpose()?;
-    Ok((of, shard.map(|shard| i64::from(shard.count))))
+/// The column `shards`.
+fn shards_column(spread: Option<Spread>) -> Option<i64> {
+    spread.map(|spread| i64::from(spread.count))
+}
+
+/// The table with the stock of a shard, and the condition of its row: the voucher is the first value, the number of the
+/// shard the fourth.
+fn stock_table(shard: ShardId) -> (&'static str, &'static str) {
+    match shard.number {
+        0 => ("tb_seckill_voucher", "voucher_id = $1 AND shards IS NULL AND $4 = 0"),
+        _ => ("tb_shard_stock", "voucher_id = $1 AND shard = $4"),
+    }
 }
 
 async fn insert_voucher(
@@ -474,16 +544,30 @@ async fn insert_missing_voucher(
     conn.insert(statement, params![id, title, VoucherKind::Sale, created]).await
 }
 
-/// One sale, locked against other writers until the transaction ends.
-async fn lock(conn: &mut Conn, voucher: VoucherId) -> Result<Sale, Fault> {
-    lock_sales(conn, BTreeSet::from([voucher_key(voucher)?])).await?;
-    select_one(conn, voucher).await
+/// Locks a sale with all its shards against other writers until the transaction ends. Shards come first, as for the writers
+/// of orders, whose foreign key locks the sale after that.
+async fn lock_sale(conn: &mut Conn, sale: SaleId) -> Result<(), Fault> {
+    let (voucher, lock) = (voucher_key(sale.into())?, conn.dialect().lock);
+    for query in [
+        "SELECT shard FROM tb_shard_stock WHERE voucher_id = $1 ORDER BY shard",
+        "SELECT voucher_id FROM tb_seckill_voucher WHERE voucher_id = $1",
+    ] {
+        conn.rows::<i64>(format!("{query} {lock}"), params![voucher]).await?;
+    }
+    Ok(())
 }
 
-async fn select_one(conn: &mut Conn, voucher: VoucherId) -> Result<Sale, Fault> {
-    let query = format!("{SELECT} WHERE s.voucher_id = $1");
-    let sale = conn.row(query, params![voucher]).await?;
-    Ok(sale.ok_or(StoreError::NoSale(voucher))?)
+async fn select_shards(conn: &mut Conn, sale: SaleId) -> Result<Vec<SaleShard>, Fault> {
+    let (query, voucher) =
+        (format!("{SELECT} WHERE s.voucher_id = $1 ORDER BY p.shard"), sale.into());
+    let shards: Vec<SaleShard> = conn.rows(query, params![voucher]).await?;
+    if shards.is_empty() { Err(StoreError::NoSale(voucher).into()) } else { Ok(shards) }
+}
+
+async fn select_shard(conn: &mut Conn, shard: ShardId) -> Result<SaleShard, Fault> {
+    let query = format!("{SELECT} WHERE s.voucher_id = $1 AND COALESCE(p.shard, 0) = $2");
+    let found = conn.row(query, params![shard.voucher(), i64::from(shard.number)]).await?;
+    Ok(found.ok_or(StoreError::NoSale(shard.voucher()))?)
 }
 
 /// Raises the sequence of voucher IDs to at least `upto`.

@@ -23,6 +23,9 @@ use crate::{
     session::prepare,
 };
 
+/// Bound on an upgrade of the schema of a database that has orders.
+const UPGRADE: Duration = Duration::from_hours(1);
+
 type Options<D> = <<D as Driver>::Connection as Connection>::Options;
 
 /// Opening a database on a server.
@@ -83,11 +86,16 @@ where
     let preparing = timeout(settings.transaction(), async {
         prepare::<D>(&mut conn, &session).await?;
         let page = D::check(&mut conn).await?;
-        bring_up_to_date::<D>(&mut conn, settings, &shown).await?;
-        Ok(page)
+        let is_upgrade = examine_schema::<D>(&mut conn, settings, &shown).await?;
+        Ok((page, is_upgrade))
     });
-    let page = preparing.await.map_err(no_answer)?;
-    let page = page.map_err(|fault: Fault| fault.store_error(D::DIALECT))?;
+    let prepared = preparing.await.map_err(no_answer)?;
+    let (page, is_upgrade) = prepared.map_err(|fault: Fault| fault.store_error(D::DIALECT))?;
+    // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
+    let within = if is_upgrade { UPGRADE } else { settings.transaction() };
+    let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
+    let migrated = migrated.map_err(no_answer)?;
+    migrated.map_err(|fault| schema::fault(D::migrator(), fault).store_error(D::DIALECT))?;
     // It holds the lock, which ends with the connection even if that breaks.
     let _ = timeout(settings.connect(), conn.close()).await;
     let wait = Duration::from_millis(settings.acquire_ms);
@@ -96,22 +104,27 @@ where
     Ok((shown, sessions))
 }
 
-/// Creates or upgrades the tables, one process at a time.
-async fn bring_up_to_date<D: Server>(
+/// Waits until no other process creates or upgrades the tables, and prepares that; returns whether there are tables, which
+/// may have to be upgraded.
+async fn examine_schema<D: Server>(
     conn: &mut D::Connection,
     settings: &Settings,
     shown: &str,
-) -> Result<(), Fault>
+) -> Result<bool, Fault>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
     let migrator = D::migrator();
     let tables = D::lock_schema(conn, settings).await?;
-    if schema::applied(conn, migrator, shown, &tables).await?.is_some() && D::MIGRATIONS_REPEAT {
+    if schema::applied(conn, migrator, shown, &tables).await?.is_none() {
+        return Ok(false);
+    }
+    if D::MIGRATIONS_REPEAT {
         let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
         prepare::<D>(conn, &[unfinished]).await?;
     }
-    migrator.run_direct(None, conn, false).await.map_err(|fault| schema::fault(migrator, fault))
+    let applied = schema::applied(conn, migrator, shown, &tables).await?;
+    Ok(applied.is_some_and(|applied| applied.len() < migrator.iter().count()))
 }
 
 /// Parses a URL, to which the settings add what it leaves open; of an unknown parameter, only the name is quoted.

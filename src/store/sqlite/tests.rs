@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use seckill_model::{Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
+use seckill_model::{Millis, NewSale, OrderEntry, OrderId, ShardId, UserId, VoucherId};
 
 use crate::{AuditEntry, Settings, SharedStore, Written};
 
@@ -56,7 +56,7 @@ async fn connection_with_full_disk_is_not_reused() {
     let written = store.write_orders(&batch(voucher, 1, 5_000), Millis(3)).await.unwrap();
     assert!(written.iter().all(|it| *it == Written::New), "another connection wrote them");
     store.takes_writes().await.unwrap();
-    assert_eq!(store.ledger(voucher).await.unwrap().live, 5_000);
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap().live, 5_000);
     store.close().await;
 }
 
@@ -107,7 +107,7 @@ async fn log_leaves_room_for_its_checkpoint() {
         // At worst, each page of the log is a new one of the database.
         assert!(database + log + log <= DISK, "{number} orders: {database} and {log} bytes");
     }
-    assert_eq!(store.ledger(voucher).await.unwrap().live, 30_000);
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap().live, 30_000);
     store.close().await;
 }
 

@@ -6,7 +6,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use seckill_model::{
-    Fence, OrderEntry, OrderFilter, OrderId, OrderStatus, OrderTerms, SaleOrder, UserId,
+    Fence, OrderEntry, OrderFilter, OrderId, OrderStatus, OrderTerms, SaleOrder, ShardId, UserId,
     VoucherDetails, VoucherId, ledger::SqlLedger,
 };
 use seckill_store::{SharedStore, StoreError, Written};
@@ -40,7 +40,7 @@ pub(crate) async fn each_answer_has_its_case(store: SharedStore) {
             Written::New,
         ]
     );
-    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(10, 3));
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap(), ledger(10, 3));
     let order = store.order(id(1)).await.unwrap().unwrap();
     assert_eq!((order.id, order.user_id, order.voucher_id), (id(1), UserId(100), voucher));
     assert_eq!((order.status, order.create_time), (OrderStatus::Unpaid, NOW));
@@ -55,7 +55,7 @@ pub(crate) async fn each_answer_has_its_case(store: SharedStore) {
 pub(crate) async fn what_would_be_answered_is_known_before(store: SharedStore) {
     let voucher = sale_of(&store, 10).await.voucher_id;
     store.write_orders(&[entry(1, 100, voucher)], NOW).await.unwrap();
-    let before = store.ledger(voucher).await.unwrap();
+    let before = store.ledger(ShardId::only(voucher)).await.unwrap();
     let asked = [
         entry(1, 100, voucher),
         entry(2, 100, voucher),
@@ -75,7 +75,7 @@ pub(crate) async fn what_would_be_answered_is_known_before(store: SharedStore) {
     ];
     assert_eq!(store.foresee(&asked).await.unwrap(), answers);
     assert_eq!(store.foresee(&[]).await.unwrap(), []);
-    assert_eq!(store.ledger(voucher).await.unwrap(), before);
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap(), before);
 }
 
 pub(crate) async fn twins_within_one_batch(store: SharedStore) {
@@ -100,13 +100,13 @@ pub(crate) async fn twins_within_one_batch(store: SharedStore) {
     // The first of two orders with one ID is a duplicate of its buyer, so the second one takes the ID.
     let late = [entry(5, 100, voucher), entry(5, 500, voucher)];
     assert_eq!(store.write_orders(&late, NOW).await.unwrap(), [Written::IdTaken, Written::New]);
-    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(10, 3));
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap(), ledger(10, 3));
 }
 
 pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
     let voucher = sale_of(&store, 2).await.voucher_id;
     store.write_orders(&[entry(1, 1, voucher)], NOW).await.unwrap();
-    let before = store.ledger(voucher).await.unwrap();
+    let before = store.ledger(ShardId::only(voucher)).await.unwrap();
 
     let too_many = [entry(2, 2, voucher), entry(3, 3, voucher)];
     let error = store.write_orders(&too_many, NOW).await.unwrap_err();
@@ -116,11 +116,11 @@ pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
     let error = store.write_orders(&mixed, NOW).await.unwrap_err();
     assert!(matches!(error, StoreError::OutOfStock(it) if it == voucher), "{error}");
 
-    assert_eq!(store.ledger(voucher).await.unwrap(), before);
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap(), before);
     assert_eq!(store.existing(&[id(2), id(3)]).await.unwrap(), []);
     // The last piece is still available for the next buyer.
     assert_eq!(store.write_orders(&mixed[..2], NOW).await.unwrap(), [Written::Again, Written::New]);
-    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(2, 2));
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap(), ledger(2, 2));
 }
 
 pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore) {
@@ -146,7 +146,7 @@ pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore
     ];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), result);
     assert_eq!(store.write_orders(&batch[1..3], NOW).await.unwrap(), [Written::NoSale; 2]);
-    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(9, 2));
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap(), ledger(9, 2));
     assert_eq!(store.existing(&[id(2), id(3), id(5)]).await.unwrap(), []);
     // No row can store this one, so the whole batch fails.
     let beyond = store.write_orders(&[entry(6, 6, VoucherId(u64::MAX))], NOW).await;
@@ -159,8 +159,8 @@ pub(crate) async fn several_vouchers_in_one_batch(store: SharedStore) {
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [Written::New; 3]);
     let error = store.write_orders(&[entry(4, 4, a), entry(5, 5, b)], NOW).await.unwrap_err();
     assert!(matches!(error, StoreError::OutOfStock(it) if it == b), "{error}");
-    assert_eq!(store.ledger(a).await.unwrap(), ledger(5, 2));
-    assert_eq!(store.ledger(b).await.unwrap(), ledger(1, 1));
+    assert_eq!(store.ledger(ShardId::only(a)).await.unwrap(), ledger(5, 2));
+    assert_eq!(store.ledger(ShardId::only(b)).await.unwrap(), ledger(1, 1));
     // A stopped sale still accepts orders admitted before.
     store.set_state(a, seckill_model::SaleState::Ended, None).await.unwrap();
     assert_eq!(store.write_orders(&[entry(6, 6, a)], NOW).await.unwrap(), [Written::New]);
@@ -176,8 +176,14 @@ pub(crate) async fn what_a_row_cannot_hold_is_refused(store: SharedStore) {
     let largest =
         OrderEntry { order: OrderId::from_i64(i64::MAX).unwrap(), ..entry(0, 7, voucher) };
     assert_eq!(store.write_orders(&[largest], NOW).await.unwrap(), [Written::New]);
-    let live = SaleOrder { id: largest.order, user_id: UserId(7), voucher_id: voucher, place: 1 };
-    assert_eq!(store.live_orders(voucher, Some(id(1)), 9).await.unwrap(), [live]);
+    let live = SaleOrder {
+        id: largest.order,
+        user_id: UserId(7),
+        voucher_id: voucher,
+        shard: 0,
+        place: 1,
+    };
+    assert_eq!(store.live_orders(ShardId::only(voucher), Some(id(1)), 9).await.unwrap(), [live]);
 }
 
 pub(crate) async fn live_orders_come_in_pages(store: SharedStore) {
@@ -188,13 +194,13 @@ pub(crate) async fn live_orders_come_in_pages(store: SharedStore) {
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let page = store.live_orders(a, after, 7).await.unwrap();
+        let page = store.live_orders(ShardId::only(a), after, 7).await.unwrap();
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         assert!(page.len() <= 7);
         seen.extend(page);
     }
-    let live = |n| SaleOrder { id: id(n), user_id: UserId(n), voucher_id: a, place: 1 };
+    let live = |n| SaleOrder { id: id(n), user_id: UserId(n), voucher_id: a, shard: 0, place: 1 };
     let expected: Vec<_> = (0..30).filter(|n| n % 3 != 0).map(live).collect();
     assert_eq!(seen, expected);
 }
@@ -205,12 +211,17 @@ pub(crate) async fn each_place_holds_one_order(store: SharedStore) {
     let batch = [at(1, 1), at(2, 2), at(3, 2), at(2, 3)];
     let stand = [Written::New, Written::New, Written::Conflict { holds: id(2) }, Written::IdTaken];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), stand);
-    let places: Vec<u8> =
-        store.live_orders(voucher, None, 9).await.unwrap().iter().map(|it| it.place).collect();
+    let places: Vec<u8> = store
+        .live_orders(ShardId::only(voucher), None, 9)
+        .await
+        .unwrap()
+        .iter()
+        .map(|it| it.place)
+        .collect();
     assert_eq!(places, [1, 2]);
     assert_eq!(store.order(id(2)).await.unwrap().unwrap().place, Some(2));
     // The sale allows one order per user.
-    let result = store.ledger(voucher).await.unwrap();
+    let result = store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((result.live, result.doubled), (2, 1));
 }
 
@@ -301,7 +312,7 @@ pub(crate) async fn twenty_thousand_orders(store: SharedStore) {
         let written = store.write_orders(&batch, NOW).await.unwrap();
         assert_eq!(written.iter().filter(|it| **it == Written::New).count(), 1_000);
     }
-    assert_eq!(store.ledger(voucher).await.unwrap(), ledger(ORDERS, ORDERS));
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap(), ledger(ORDERS, ORDERS));
     let ids: Vec<_> = (0..ORDERS * 2).map(id).collect();
     assert_eq!(store.existing(&ids).await.unwrap().len() as u64, ORDERS);
     let error = store.write_orders(&[entry(ORDERS, 1, voucher)], NOW).await.unwrap_err();
@@ -375,7 +386,7 @@ pub(crate) async fn a_model_agrees_on_any_batches(store: SharedStore) {
         }
         for voucher in vouchers {
             let live = model.live.keys().filter(|(it, _)| *it == voucher).count() as u64;
-            let result = store.ledger(voucher).await.unwrap();
+            let result = store.ledger(ShardId::only(voucher)).await.unwrap();
             assert_eq!(result, ledger(result.initial, live));
             assert_eq!(result.stock as u64, model.stock[&voucher]);
         }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use seckill_model::{
     Fence, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, OrderTerms,
-    Payment, UserId, VoucherDetails, VoucherId, VoucherStatus,
+    Payment, ShardId, UserId, VoucherDetails, VoucherId, VoucherStatus,
 };
 use seckill_store::{Cancelled, SharedStore, StoreError, Written};
 
@@ -39,7 +39,7 @@ pub(crate) async fn each_payment_returns_its_result(store: SharedStore) {
     let (paid, late) = (paid.unwrap(), late.unwrap());
     assert_eq!((paid.status, paid.pay_time), (OrderStatus::Paid, Some(NOW.plus(5))));
     assert_eq!((late.status, late.close_time), (OrderStatus::Closed, Some(NOW.plus(6))));
-    let ledger = store.ledger(voucher).await.unwrap();
+    let ledger = store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.closed, ledger.stock, ledger.returning), (1, 2, 2, 2));
     let counts = store.order_counts(voucher).await.unwrap();
     assert_eq!(counts, OrderCounts::from([(OrderStatus::Paid, 1), (OrderStatus::Closed, 2)]));
@@ -134,7 +134,7 @@ pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedSto
     let (paid, closed) = tokio::join!(paying, closing);
     assert!(paid > 0 && !closed.is_empty(), "both had their share");
     assert_eq!(paid + closed.len() as u64, ORDERS);
-    let ledger = store.ledger(voucher).await.unwrap();
+    let ledger = store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.stock as u64), (paid, closed.len() as u64));
     assert_eq!(ledger.returning, closed.len() as u64);
 }
@@ -148,7 +148,7 @@ pub(crate) async fn the_oldest_close_first_and_only_under_the_lock(store: Shared
     let late =
         store.close_overdue(NOW.plus(99), 9, seckill_store::Overdue::ALL, NOW, &fence(4)).await;
     assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
-    assert_eq!(store.ledger(voucher).await.unwrap().live, 3);
+    assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap().live, 3);
     let closed = store
         .close_overdue(NOW.plus(30), 2, seckill_store::Overdue::ALL, NOW.plus(40), &fence(5))
         .await
@@ -188,10 +188,12 @@ pub(crate) async fn what_was_closed_is_reported_until_redis_confirms_it(store: S
     result.sort_unstable();
     assert_eq!(result, orders[..2]);
     // Redis lost its latest writes.
-    let since = async |at| store.given_since(voucher, NOW.plus(at), None, 99).await.unwrap().len();
+    let since = async |at| {
+        store.given_since(ShardId::only(voucher), NOW.plus(at), None, 99).await.unwrap().len()
+    };
     assert_eq!((since(3).await, since(4).await), (5, 3));
-    assert_eq!(store.given_since(other, NOW, None, 99).await.unwrap().len(), 1);
-    let after = store.given_since(voucher, NOW, Some(orders[3]), 99).await.unwrap();
+    assert_eq!(store.given_since(ShardId::only(other), NOW, None, 99).await.unwrap().len(), 1);
+    let after = store.given_since(ShardId::only(voucher), NOW, Some(orders[3]), 99).await.unwrap();
     assert_eq!(after.iter().map(|it| it.id).collect::<Vec<_>>(), orders[4..]);
     assert_eq!(store.forget_give_backs(NOW.plus(3)).await.unwrap(), 0);
     assert_eq!(store.forget_give_backs(NOW.plus(4)).await.unwrap(), 2);
@@ -213,7 +215,7 @@ pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
     let batch = [entry(1, 7, voucher), third, entry(4, 7, voucher)];
     let stand = [Written::Again, Written::Conflict { holds: id(2) }, Written::New];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), stand);
-    let ledger = store.ledger(voucher).await.unwrap();
+    let ledger = store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.closed, ledger.stock), (2, 1, 7));
 }
 
@@ -226,7 +228,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
         .unwrap();
     assert_eq!(closing[0].id, orders[0]);
     store.gave_back(&orders[..1], NOW).await.unwrap();
-    let before = store.ledger(voucher).await.unwrap();
+    let before = store.ledger(ShardId::only(voucher)).await.unwrap();
     let second = OrderEntry { place: 2, ..entry(11, 10, voucher) };
     let batch = [
         entry(10, 10, voucher),
@@ -253,7 +255,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
     let row = store.order(id(11)).await.unwrap().unwrap();
     assert_eq!((row.user_id, row.voucher_id, row.place), (UserId(10), voucher, Some(2)));
     assert_eq!((row.status, row.close_time), (OrderStatus::Cancelled, Some(NOW.plus(5))));
-    let ledger = store.ledger(voucher).await.unwrap();
+    let ledger = store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.stock, ledger.live), (before.stock, before.live));
     assert_eq!((ledger.closed, ledger.returning), (before.closed + 2, 2));
     let open: Vec<_> = store.give_backs(None, 9).await.unwrap();
@@ -346,6 +348,6 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
     );
     assert_eq!(store.pay(&[id(11)], NOW.plus(70)).await.unwrap(), [Payment::TooLate]);
     assert_eq!(store.returning().await.unwrap(), 0);
-    let ledger = store.ledger(sale).await.unwrap();
+    let ledger = store.ledger(ShardId::only(sale)).await.unwrap();
     assert_eq!((ledger.live, ledger.closed, ledger.stock), (3, 0, 0));
 }

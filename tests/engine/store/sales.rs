@@ -1,14 +1,15 @@
 use seckill_model::{
-    Fence, Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherKind,
-    VoucherStatus, sale::MAX_STOCK,
+    Fence, Millis, NewSale, OrderEntry, OrderFilter, OrderTerms, Sale, SaleOrder, SaleShard,
+    SaleState, ShardId, Spread, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
+    sale::MAX_STOCK,
 };
-use seckill_store::{AuditEntry, SharedStore, StoreError};
+use seckill_store::{AuditEntry, SharedStore, StoreError, Written};
 
 use crate::world::newest;
 
 use crate::world::restock;
 
-use super::{NOW, entry, sale_of};
+use super::{NOW, entry, id, sale_of};
 
 pub(crate) async fn a_sale_is_kept_as_it_was_given(store: SharedStore) {
     let wanted = NewSale {
@@ -30,13 +31,24 @@ pub(crate) async fn a_sale_is_kept_as_it_was_given(store: SharedStore) {
     let ordinary = store.create_voucher(&VoucherDetails::titled("no sale"), NOW).await.unwrap();
     let newer = sale_of(&store, 5).await;
     assert!(made.voucher_id < ordinary && ordinary < newer.voucher_id);
-    assert_eq!(store.sales().await.unwrap(), [newer, made]);
+    let listed = store.sales().await.unwrap().into_iter().map(|it| it.sale);
+    assert_eq!(listed.collect::<Vec<_>>(), [newer, made]);
     assert!(matches!(store.sale(ordinary).await, Err(StoreError::NoSale(it)) if it == ordinary));
+}
+
+/// Sets the state of a sale that is not spread.
+async fn set_state(
+    store: &SharedStore,
+    voucher: VoucherId,
+    state: SaleState,
+    begin: Option<Millis>,
+) -> Result<Sale, StoreError> {
+    Ok(store.set_state(voucher, state, begin).await?.remove(0).sale)
 }
 
 pub(crate) async fn states_change_until_the_end(store: SharedStore) {
     let voucher = sale_of(&store, 5).await.voucher_id;
-    let set = async |state| store.set_state(voucher, state, None).await;
+    let set = async |state| set_state(&store, voucher, state, None).await;
     let paused = set(SaleState::Paused).await.unwrap();
     assert_eq!((paused.state, paused.version), (SaleState::Paused, 2));
     assert_eq!(set(SaleState::Paused).await.unwrap(), paused, "no change, no version");
@@ -59,7 +71,7 @@ pub(crate) async fn an_opening_moves_but_not_past_the_end(store: SharedStore) {
         shards: 1,
     };
     let voucher = store.create_sale(&wanted, NOW).await.unwrap().voucher_id;
-    let open = async |at: Millis| store.set_state(voucher, SaleState::Running, Some(at)).await;
+    let open = async |at| set_state(&store, voucher, SaleState::Running, Some(at)).await;
     let opened = open(NOW).await.unwrap();
     assert_eq!((opened.begin, opened.version), (Some(NOW), 2));
     assert_eq!(open(NOW).await.unwrap(), opened);
@@ -100,7 +112,7 @@ pub(crate) async fn a_cut_takes_no_piece_that_is_sold(store: SharedStore) {
 
 pub(crate) async fn an_archived_sale_is_read_still(store: SharedStore) {
     let (kept, voucher) = (sale_of(&store, 1).await, sale_of(&store, 5).await.voucher_id);
-    let set = async |state| store.set_state(voucher, state, None).await;
+    let set = async |state| set_state(&store, voucher, state, None).await;
     assert!(matches!(set(SaleState::Archived).await, Err(StoreError::Rule(_))));
     set(SaleState::Ended).await.unwrap();
     let archived = set(SaleState::Archived).await.unwrap();
@@ -108,7 +120,8 @@ pub(crate) async fn an_archived_sale_is_read_still(store: SharedStore) {
     assert_eq!(set(SaleState::Archived).await.unwrap(), archived);
     assert!(matches!(set(SaleState::Running).await, Err(StoreError::Ended(_))));
     assert!(matches!(restock(&store, voucher, 1, None).await, Err(StoreError::Ended(_))));
-    assert_eq!(store.sales().await.unwrap(), [kept]);
+    let listed = store.sales().await.unwrap().into_iter().map(|it| it.sale);
+    assert_eq!(listed.collect::<Vec<_>>(), [kept]);
     assert_eq!(store.archived(None, 9).await.unwrap(), std::slice::from_ref(&archived));
     assert_eq!(store.archived(Some(voucher), 9).await.unwrap(), []);
     assert_eq!(store.sale(voucher).await.unwrap(), archived);
@@ -150,10 +163,10 @@ pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
     for voucher in [VoucherId(0), VoucherId(9), VoucherId(u64::MAX)] {
         let no = |it: StoreError| matches!(it, StoreError::NoSale(v) if v == voucher);
         assert!(no(store.sale(voucher).await.unwrap_err()));
-        assert!(no(store.ledger(voucher).await.unwrap_err()));
+        assert!(no(store.ledger(ShardId::only(voucher)).await.unwrap_err()));
         assert!(no(restock(&store, voucher, 1, None).await.unwrap_err()));
         assert!(no(store.set_state(voucher, SaleState::Ended, None).await.unwrap_err()));
-        assert_eq!(store.live_orders(voucher, None, 10).await.unwrap(), []);
+        assert_eq!(store.live_orders(ShardId::only(voucher), None, 10).await.unwrap(), []);
     }
 }
 
@@ -198,4 +211,95 @@ pub(crate) async fn an_import_is_fenced(store: SharedStore) {
     assert_eq!(store.sale(VoucherId(900)).await.unwrap().stock, 5);
     let again = store.import_sale(&wanted(900), &[], NOW, &fence(3)).await;
     assert_eq!(again, Err(StoreError::Changed(VoucherId(900))));
+}
+
+/// One voucher and one sale; only the stock is that of a shard.
+pub(crate) async fn the_shards_of_a_sale_share_all_but_their_stock(store: SharedStore) {
+    let wanted =
+        NewSale { title: "tea".into(), stock: 10, begin: None, end: None, limit: 1, shards: 4 };
+    let before = sale_of(&store, 5).await;
+    let made = store.create_sale(&wanted, NOW).await.unwrap();
+    let voucher = made.voucher_id;
+    let shard = |number| ShardId { sale: voucher.into(), number };
+    assert_eq!((made.initial, made.stock), (10, 10));
+    assert_eq!(store.sale(voucher).await.unwrap(), made);
+    let stocks = async || -> Vec<(u64, u64, u64)> {
+        let shards = store.shards_of(voucher).await.unwrap();
+        shards.iter().map(|it| (it.initial, it.stock, it.version)).collect()
+    };
+    assert_eq!(stocks().await, [(3, 3, 1), (3, 3, 1), (2, 2, 1), (2, 2, 1)]);
+    let listed = store.vouchers(None, 9).await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|it| it.voucher_id).collect();
+    assert_eq!(listed, [before.voucher_id, voucher]);
+
+    // Orders of two shards in one batch, and one of a shard that there is not.
+    let of = |order, number| OrderEntry { shard: number, ..entry(order, order, voucher) };
+    let batch = [of(1, 1), of(2, 2), of(3, 2), of(4, 5), of(5, 0)];
+    let written = store.write_orders(&batch, NOW).await.unwrap();
+    let new = [Written::New; 3];
+    assert_eq!(written, [&new[..], &[Written::NoSale; 2]].concat());
+    assert_eq!(store.write_orders(&batch[..2], NOW).await.unwrap(), [Written::Again; 2]);
+    let twin = OrderEntry { order: id(6), ..of(1, 3) };
+    let answer = store.write_orders(&[twin], NOW).await.unwrap();
+    assert_eq!(answer, [Written::Conflict { holds: id(1) }], "whichever shard sold it");
+    assert_eq!(stocks().await.iter().map(|it| it.1).collect::<Vec<_>>(), [2, 1, 2, 2]);
+    let ledger = store.ledger(shard(2)).await.unwrap();
+    assert_eq!((ledger.initial, ledger.stock, ledger.live), (3, 1, 2));
+    let live = store.live_orders(shard(2), None, 9).await.unwrap();
+    assert_eq!(
+        live.iter().map(|it| (it.id, it.sold_by())).collect::<Vec<_>>(),
+        [(id(2), shard(2)), (id(3), shard(2))]
+    );
+    let filter = OrderFilter {
+        is: OrderTerms { voucher: Some(voucher), ..OrderTerms::default() },
+        ..OrderFilter::default()
+    };
+    let page = store.orders(&filter, None, 2).await.unwrap();
+    assert_eq!(page.iter().map(|it| it.id).collect::<Vec<_>>(), [id(3), id(2)]);
+
+    // A move changes two shards, a restock also their sum, a change of the sale all of them.
+    store.restock(&[(shard(3), -2, Some(1)), (shard(2), 2, None)]).await.unwrap();
+    assert_eq!(stocks().await, [(3, 2, 1), (5, 3, 2), (0, 0, 2), (2, 2, 1)]);
+    let late = store.restock(&[(shard(3), 1, Some(1))]).await;
+    assert!(matches!(late, Err(StoreError::Changed(it)) if it == voucher), "{late:?}");
+    store.restock(&[(shard(1), 4, None)]).await.unwrap();
+    let fenced = store.fence_sale(shard(4), Some(1)).await.unwrap();
+    assert_eq!((fenced.id, fenced.version), (shard(4), 2));
+    let paused = store.set_state(voucher, SaleState::Paused, None).await.unwrap();
+    assert!(paused.iter().all(|it| it.state == SaleState::Paused));
+    assert_eq!(stocks().await.iter().map(|it| it.2).collect::<Vec<_>>(), [3, 3, 3, 3]);
+    assert_eq!(store.sale(voucher).await.unwrap().initial, 14);
+    store.note_delivered(shard(1), 3).await.unwrap();
+    let undelivered = store.undelivered().await.unwrap();
+    let undelivered: Vec<ShardId> = undelivered.iter().map(|it| it.id).collect();
+    let expected = [ShardId::only(before.voucher_id), shard(2), shard(3), shard(4)];
+    assert_eq!(undelivered, expected);
+
+    let fence = Fence { name: "close".into(), token: 1 };
+    let closed = store
+        .close_overdue(NOW.plus(1), 9, seckill_store::Overdue::ALL, NOW.plus(2), &fence)
+        .await
+        .unwrap();
+    assert_eq!(closed.len(), 3);
+    assert_eq!(stocks().await.iter().map(|it| it.1).collect::<Vec<_>>(), [7, 5, 0, 2]);
+    let returning = store.given_since(shard(2), NOW, None, 9).await.unwrap();
+    assert_eq!(returning.iter().map(SaleOrder::sold_by).collect::<Vec<_>>(), [shard(2); 2]);
+}
+
+/// A database that was rolled back to before the sale.
+pub(crate) async fn shards_are_adopted_one_by_one(store: SharedStore) {
+    let wanted =
+        NewSale { title: "tea".into(), stock: 10, begin: None, end: None, limit: 1, shards: 2 };
+    let voucher = store.create_sale(&wanted, NOW).await.unwrap().voucher_id;
+    let lost = VoucherId(voucher.0 + 7);
+    for shard in store.shards_of(voucher).await.unwrap() {
+        let id = ShardId { sale: lost.into(), number: shard.id.number };
+        let spread = shard.spread.map(|spread| Spread { sale: lost.into(), ..spread });
+        let sale = Sale { voucher_id: lost, version: 4, spread, ..shard.sale };
+        store.adopt_sale(&SaleShard { id, sale }).await.unwrap();
+    }
+    let adopted = store.sale(lost).await.unwrap();
+    assert_eq!((adopted.initial, adopted.stock, adopted.version), (10, 10, 10));
+    let listed = store.vouchers(None, 9).await.unwrap();
+    assert_eq!(listed.iter().map(|it| it.voucher_id).collect::<Vec<_>>(), [voucher, lost]);
 }

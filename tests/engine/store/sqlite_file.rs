@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, path::Path};
 
-use seckill_model::{OrderStatus, UserId};
+use seckill_model::{OrderStatus, ShardId, UserId};
 use seckill_store::{SharedStore, StoreError, Written};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
@@ -55,11 +55,11 @@ async fn two_programs_never_oversell_and_never_double() {
     for task in tasks {
         new += task.await.unwrap();
     }
-    let ledger = two.ledger(voucher).await.unwrap();
+    let ledger = two.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.doubled), (new, 0));
     assert_eq!(ledger.stock, (STOCK - new) as i64);
     assert!(new <= STOCK && new > STOCK / 2, "{new}");
-    let live = one.live_orders(voucher, None, u32::MAX).await.unwrap();
+    let live = one.live_orders(ShardId::only(voucher), None, u32::MAX).await.unwrap();
     let buyers: HashSet<UserId> = live.iter().map(|it| it.user_id).collect();
     assert_eq!(buyers.len() as u64, new);
 }
@@ -87,10 +87,10 @@ async fn reopening_keeps_the_data() {
     let sale = sale_of(&store, 5).await;
     store.write_orders(&[entry(1, 1, sale.voucher_id)], NOW).await.unwrap();
     let (ledger, sales) =
-        (store.ledger(sale.voucher_id).await.unwrap(), store.sales().await.unwrap());
+        (store.ledger(ShardId::only(sale.voucher_id)).await.unwrap(), store.sales().await.unwrap());
     store.close().await;
     let again = sqlite_at(&dir).await;
-    assert_eq!(again.ledger(sale.voucher_id).await.unwrap(), ledger);
+    assert_eq!(again.ledger(ShardId::only(sale.voucher_id)).await.unwrap(), ledger);
     assert_eq!(again.sales().await.unwrap(), sales);
     assert!(again.describe().starts_with("sqlite /"));
     let durability = again.durability().await.unwrap();
@@ -119,10 +119,10 @@ async fn a_closed_order_allows_its_buyer_another_order() {
         store.write_orders(&batch, NOW).await.unwrap(),
         [Written::Again, Written::New, Written::Conflict { holds: id(2) }]
     );
-    let ledger = store.ledger(voucher).await.unwrap();
+    let ledger = store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.closed, ledger.stock), (2, 1, 3));
     assert_eq!(store.order(id(1)).await.unwrap().unwrap().status, OrderStatus::Closed);
-    let live = store.live_orders(voucher, None, 9).await.unwrap();
+    let live = store.live_orders(ShardId::only(voucher), None, 9).await.unwrap();
     let live: Vec<_> = live.iter().map(|it| (it.id, it.user_id)).collect();
     assert_eq!(live, [(id(2), UserId(2)), (id(3), UserId(1))]);
     assert_eq!(store.existing(&[id(1)]).await.unwrap(), [id(1)]);
@@ -142,7 +142,7 @@ async fn doubled_buyers_are_counted_where_the_index_is_gone() {
         ),
     )
     .await;
-    let ledger = store.ledger(voucher).await.unwrap();
+    let ledger = store.ledger(ShardId::only(voucher)).await.unwrap();
     assert_eq!((ledger.live, ledger.doubled, ledger.stock), (2, 1, 4));
 }
 

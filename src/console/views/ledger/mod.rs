@@ -141,7 +141,7 @@ impl Row for SaleAudit {
         let quiet = line.shards.iter().filter(is_quiet).count();
         let are_few = line.shards.len() <= FEW_SHARDS;
         for shard in line.shards.iter().filter(|shard| are_few || !is_quiet(shard)) {
-            let name = Span::raw(format!("#{} ", shard.voucher_id));
+            let name = Span::raw(format!("#{} ", shard.shard_id()));
             let state = Span::styled(state(shard), state_style(theme, shard));
             let stock = Span::styled(format!("  {}", in_redis(shard)), theme.soft);
             detail.line(Label("sale-shards"), vec![name, state, stock]);

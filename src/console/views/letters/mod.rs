@@ -47,7 +47,9 @@ impl Row for LetterLine {
         Column::figure(Label("common-user"), (110, 10), |line: &Self| {
             line.letter.order.map(|it| it.user).into()
         }),
-        Column::figure(Label("tables-sale"), (72, 6), |line: &Self| line.sale.into()),
+        Column::figure(Label("tables-sale"), (72, 6), |line: &Self| {
+            line.letter.order.map(|it| it.voucher).into()
+        }),
         Column::hidden(|line: &Self| line.letter.consumer.clone().into()),
         Column::text(Label("tables-verdict"), (0, 12), |line: &Self| {
             Value::name(text!("letters-verdict", verdict = line.verdict), &line.verdict)
@@ -118,7 +120,6 @@ impl Row for LetterLine {
                 detail.field(Label("field-order"), text!("letters-none", fault), theme.warn);
             }
             (None, Some(OrderEntry { order, user, voucher, .. })) => {
-                let voucher = line.sale.unwrap_or(voucher);
                 let (user, sale) = (scene.users.number(user), text::sale_in(&scene.shown, voucher));
                 detail.text(Label("field-order"), text!("letters-user-sale", order, user, sale));
             }

@@ -72,7 +72,7 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
 
 /// What is left in each shard; of more than two lines, only the range.
 fn left_in_shards(shards: &[SaleLine], room: usize) -> String {
-    let name = |shard: &SaleLine| format!("#{} {}", shard.voucher_id, text::left_in_redis(shard));
+    let name = |shard: &SaleLine| format!("#{} {}", shard.shard_id(), text::left_in_redis(shard));
     let left: Vec<String> = shards.iter().map(name).collect();
     let of_each = text!("sale-left-in-shards", shards = left.len(), left = left.join("  "));
     let [first, .., last] = shards else { return of_each };
@@ -86,8 +86,8 @@ fn left_in_shards(shards: &[SaleLine], room: usize) -> String {
     text!(
         "sale-left-in-many",
         shards = shards.len(),
-        first = first.voucher_id,
-        last = last.voucher_id,
+        first = first.shard_id(),
+        last = last.shard_id(),
         least,
         most,
         dry = known().filter(|left| *left == 0).count(),

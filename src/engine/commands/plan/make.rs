@@ -7,7 +7,7 @@ use crate::commands::plan::{
 };
 use tokio_util::sync::CancellationToken;
 
-use seckill_model::{EntryId, RecoveryAction, Sale, Verdict, VoucherId, filter::Filter};
+use seckill_model::{EntryId, RecoveryAction, ShardId, Verdict, VoucherId, filter::Filter};
 use seckill_redis::{stream::Body, stream_stats};
 
 use crate::{
@@ -78,8 +78,8 @@ struct Making {
     classifier: Classifier,
     writer: Writer,
     totals: Totals,
-    /// Orders to write, by sale or shard: each has a stock of its own.
-    writes: BTreeMap<VoucherId, u64>,
+    /// Orders to write, by shard: each has a stock of its own.
+    writes: BTreeMap<ShardId, u64>,
 }
 
 impl Making {
@@ -100,7 +100,7 @@ impl Making {
             if line.verdict == Verdict::Stuck
                 && let Body::Good(order) = &entry.row.delivered.body
             {
-                *self.writes.entry(order.voucher).or_default() += 1;
+                *self.writes.entry(order.sold_by()).or_default() += 1;
             }
             self.writer.line(&line)?;
         }
@@ -120,14 +120,14 @@ impl Making {
         let at = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[]).await?;
         let mut written: BTreeMap<VoucherId, u64> = BTreeMap::new();
         for part in &sales {
-            if let Some(orders) = self.writes.get(&part.voucher_id) {
+            if let Some(orders) = self.writes.get(&part.id) {
                 // Orders beyond the stock in SQL are refused, which is only detected entry by entry.
-                *written.entry(part.sale_id()).or_default() += part.stock.min(*orders);
+                *written.entry(part.voucher_id).or_default() += part.stock.min(*orders);
             }
         }
         let by_sale = written.iter().map(|(&voucher_id, written)| {
-            let parts = || sales.iter().filter(|part| part.sale_id() == voucher_id);
-            let live = parts().map(Sale::live_orders).sum::<u64>();
+            let parts = || sales.iter().filter(|part| part.voucher_id == voucher_id);
+            let live = parts().map(|part| part.live_orders()).sum::<u64>();
             let stock = parts().map(|part| part.stock).sum::<u64>();
             SaleForecast {
                 voucher_id,
@@ -140,7 +140,7 @@ impl Making {
         let to_dead = totals.verdicts.iter().filter(|it| it.action == RecoveryAction::DeadLetter);
         let to_dead: u64 = to_dead.map(|it| it.entries).sum();
         let refused = totals.of(Verdict::Stuck) - writes;
-        let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();
+        let persisted = sales.iter().map(|part| part.live_orders()).sum::<u64>();
         let (pending, dead) = (at.stream.pending, at.stream.dead);
         totals.forecast = Forecast {
             pending: Change { now: pending, after: pending.saturating_sub(totals.to_do()) },
@@ -157,7 +157,7 @@ impl Making {
 async fn lost(servers: &mut Servers) -> Result<u64> {
     let mut lost = 0;
     for sale in servers.store.sales().await? {
-        lost += ledger::lost_orders(servers, sale.voucher_id).await?.len() as u64;
+        lost += ledger::lost_orders(servers, sale.id).await?.len() as u64;
     }
     Ok(lost)
 }

@@ -70,7 +70,7 @@ impl From<&Classified> for Line {
             deliveries: entry.row.deliveries,
             order_id: order.map(|order| order.order),
             user_id: order.map(|order| order.user),
-            voucher_id: entry.sale,
+            voucher_id: order.map(|order| order.voucher),
             fault: entry.fault.as_ref().map(Message::of),
         }
     }

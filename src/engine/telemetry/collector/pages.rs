@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use seckill_model::{EntryId, Message, Millis, OrderError, Sale, VoucherId};
+use seckill_model::{EntryId, Message, Millis, OrderError};
 use seckill_redis::{
     Connection, dead_letters,
     entries::{self, DeliveryState, StreamEntry},
@@ -64,13 +64,6 @@ impl Collector {
         PendingPage::of(from, now, lines, PENDING_PAGE)
     }
 
-    /// The ID of the sale; of a shard, that of the sale to which it belongs.
-    pub(super) fn sale_of(&self, voucher: VoucherId) -> VoucherId {
-        // The newest first.
-        let found = self.sales.binary_search_by(|sale| voucher.cmp(&sale.voucher_id)).ok();
-        found.and_then(|place| self.sales.get(place)).map_or(voucher, Sale::sale_id)
-    }
-
     fn pending_line(&self, now: Millis, row: &Pending) -> PendingLine {
         let entry = row.delivered.entry;
         let (order, fault) = match &row.delivered.body {
@@ -89,7 +82,7 @@ impl Collector {
             deliveries: row.deliveries,
             order: order.map(|o| o.order),
             user: order.map(|o| o.user),
-            voucher: order.map(|o| self.sale_of(o.voucher)),
+            voucher: order.map(|o| o.voucher),
             fault: fault.as_ref().map(Message::of),
             verdict: None,
         }
@@ -182,7 +175,7 @@ impl Collector {
             entry,
             order: order.map(|it| it.order),
             user: order.map(|it| it.user),
-            voucher: order.map(|it| self.sale_of(it.voucher)),
+            voucher: order.map(|it| it.voucher),
             fault,
             // An entry that was replayed is another entry.
             dead: if seen.holding == DeliveryState::Acknowledged {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{ForeignKey, Millis, Phase, Sale, VoucherId};
+use seckill_model::{ForeignKey, Millis, Phase, SaleShard, ShardId};
 use seckill_redis::{
     Connection, HOME, Layout, RedisError,
     lock_holders::holders,
@@ -37,14 +37,14 @@ const OPENS_SOON_MS: i64 = 5_000;
 impl Collector {
     pub(super) async fn read_redis(&mut self) {
         let (start, asked_at) = (Instant::now(), Millis::now());
-        let mut vouchers = self.due();
-        vouchers.retain(|voucher| !self.is_lost(*voucher));
+        let mut shards = self.due();
+        shards.retain(|shard| !self.is_lost(*shard));
         let (keys, lock_names, dead_ms) = (&self.keys, &self.lock_names, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
         let (mut writes, mut is_moved) = (None, false);
         let read = loop {
             let reading = async |conn: &mut Connection| {
-                let stats = read_stats(conn, keys, &vouchers).await?;
+                let stats = read_stats(conn, keys, &shards).await?;
                 let alive = |node: &str| stats.nodes.life(node, dead_ms);
                 let locks = match holders(conn, keys, LOCKS, lock_names, alive).await {
                     // Their server is lost, and the others hold the sales.
@@ -68,11 +68,11 @@ impl Collector {
         let result = read.map(|(stats, locks, asked)| {
             writes = asked;
             let facts = Arc::make_mut(&mut self.facts);
-            let read = vouchers.iter().copied().zip(stats.sales.iter().copied());
-            facts.extend(read.filter_map(|(voucher, facts)| Some((voucher, facts?))));
+            let read = shards.iter().copied().zip(stats.sales.iter().copied());
+            facts.extend(read.filter_map(|(shard, facts)| Some((shard, facts?))));
             if facts.len() > self.sales.len() {
-                let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
-                facts.retain(|voucher, _| listed.contains(voucher));
+                let listed: HashSet<_> = self.sales.iter().map(|it| it.id).collect();
+                facts.retain(|shard, _| listed.contains(shard));
             }
             self.ahead = stats.now.ahead(self.ahead, asked_at, Millis::now());
             self.stats = Some(stats);
@@ -95,9 +95,9 @@ impl Collector {
         }
     }
 
-    /// Returns whether the server of this sale does not reply while others do.
-    fn is_lost(&self, voucher: VoucherId) -> bool {
-        self.conn.is_lost(&self.keys.partition_of(voucher))
+    /// Returns whether the server of this shard does not reply while others do.
+    fn is_lost(&self, shard: ShardId) -> bool {
+        self.conn.is_lost(&self.keys.partition_of(shard))
     }
 
     pub(super) fn foreign_keys(&self) -> Vec<ForeignKey> {
@@ -108,26 +108,26 @@ impl Collector {
     /// Inconsistent keys of the last stats.
     pub(super) fn damaged(&self) -> Vec<String> {
         let lost = self.stats.as_ref().map_or(&[][..], |stats| &stats.lost);
-        let sales = self.sales.iter().map(|sale| sale.voucher_id);
-        damaged_keys(&self.keys, lost, sales.map(|voucher| (voucher, self.facts(voucher).damaged)))
+        let shards = self.sales.iter().map(|shard| shard.id);
+        damaged_keys(&self.keys, lost, shards.map(|shard| (shard, self.facts(shard).damaged)))
     }
 
     /// Selects the sales to read: each one that may have changed, and some idle ones in turn. Redis serves no other
     /// client while it reads them, so thousands of planned sales must not be read each time.
-    fn due(&mut self) -> Vec<VoucherId> {
+    fn due(&mut self) -> Vec<ShardId> {
         let now = self.now();
         let stats = self.stats.iter().flat_map(|stats| &stats.foreign);
         let foreign: HashSet<&str> = stats.map(|found| found.key.as_str()).collect();
         let keys = &self.keys;
-        let is_foreign = |sale: &Sale| {
+        let is_foreign = |sale: &SaleShard| {
             let of = [Layout::sale, Layout::stock, Layout::buyers, Layout::tally];
-            let mut names = of.iter().map(|name| name(keys, sale.voucher_id));
+            let mut names = of.iter().map(|name| name(keys, sale.id));
             !foreign.is_empty() && names.any(|name| foreign.contains(name.as_str()))
         };
-        let is_idle_sale = |sale: &&Sale| self.is_idle(sale, now) && !is_foreign(sale);
-        let (idle, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
+        let is_idle_sale = |sale: &&SaleShard| self.is_idle(sale, now) && !is_foreign(sale);
+        let (idle, mut due): (Vec<ShardId>, Vec<ShardId>) = {
             let (idle, due): (Vec<_>, Vec<_>) = self.sales.iter().partition(is_idle_sale);
-            let id = |sale: &Sale| sale.voucher_id;
+            let id = |sale: &SaleShard| sale.id;
             (idle.into_iter().map(id).collect(), due.into_iter().map(id).collect())
         };
         let turn = if self.turn < idle.len() { self.turn } else { 0 };
@@ -138,8 +138,8 @@ impl Collector {
     }
 
     /// Returns whether the sale is not for sale and the last facts match SQL.
-    fn is_idle(&self, sale: &Sale, now: Millis) -> bool {
-        let Some(facts) = self.facts.get(&sale.voucher_id) else { return false };
+    fn is_idle(&self, sale: &SaleShard, now: Millis) -> bool {
+        let Some(facts) = self.facts.get(&sale.id) else { return false };
         let left = facts.stock.and_then(|left| u64::try_from(left).ok());
         let closed = |at| matches!(sale.phase(at, left), Phase::Planned | Phase::Ended);
         closed(now)
@@ -155,18 +155,18 @@ impl Collector {
     pub(super) fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
         let now = self.stats.as_ref().map_or_else(|| self.now(), |stats| stats.now);
         SaleLine::of_vouchers(self.sales.iter().map(|sale| {
-            let facts = self.facts.get(&sale.voucher_id);
-            let is_known = !self.redis.up || !self.is_lost(sale.voucher_id);
-            let mut line = SaleLine::of(sale, now, facts.filter(|_| is_known));
+            let facts = self.facts.get(&sale.id);
+            let is_known = !self.redis.up || !self.is_lost(sale.id);
+            let mut line = SaleLine::of_shard(sale, now, facts.filter(|_| is_known));
             if let Some(facts) = facts {
-                line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
+                line.funnel = self.sale_funnel(at, sale.id, facts);
             }
-            (sale.shard, line)
+            line
         }))
     }
 
-    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleStats) -> Funnel {
-        let facts = |sample: &Sample| sample.facts.get(&voucher).copied();
+    fn sale_funnel(&self, at: Instant, shard: ShardId, now: &SaleStats) -> Funnel {
+        let facts = |sample: &Sample| sample.facts.get(&shard).copied();
         let first = self.past.since(facts, |facts| facts.admitted + facts.refused());
         Funnel::of(now, |pick| match first.filter(|_| self.redis.up) {
             Some((since, then)) => rate(at, pick(now), since, pick(&then)),
