@@ -18,6 +18,7 @@ const NEEDED: &[&str] = &[
     "SET {string} 1",
     "GET {string}",
     "GETEX {string} PX 60000",
+    "GETRANGE {string} 0 1",
     "INCRBY {string} 2",
     "DECRBY {string} 1",
     "DECR {string}",

@@ -23,7 +23,6 @@ use seckill_engine::{
 use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter};
 use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
-use sqlx::{Connection as _, Executor as _, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -127,27 +126,6 @@ fn process(node: &str, server: &TestRedis, dir: &Path, kind: &str) -> (Seckill, 
     (sandbox, process)
 }
 
-/// Suspends `process` while it holds no SQLite write lock: otherwise every other process blocks until it resumes.
-async fn suspend_outside_a_write(process: &Background, dir: &Path) {
-    // Without a timeout: while this connection waited for the lock of a suspended process, all others would, too.
-    let file = SqliteConnectOptions::new().filename(dir.join("t.db")).busy_timeout(Duration::ZERO);
-    let mut probe = SqliteConnection::connect_with(&file).await.unwrap();
-    wait_until(180 * SECOND, "it stops outside a transaction", async || {
-        process.freeze();
-        let is_free = probe.execute("BEGIN IMMEDIATE; ROLLBACK").await.is_ok();
-        if !is_free {
-            process.signal(Signal::CONT);
-            // It ends its transaction before the next attempt.
-            let _ = tokio::time::timeout(SECOND, async {
-                while probe.execute("BEGIN IMMEDIATE; ROLLBACK").await.is_err() {}
-            })
-            .await;
-        }
-        is_free
-    })
-    .await;
-}
-
 /// Three nodes, a job every second, one node killed and one suspended meanwhile; a minute of it with
 /// `JOB_SECONDS=60`.
 #[tokio::test(flavor = "multi_thread")]
@@ -168,7 +146,7 @@ async fn each_due_time_runs_once_across_node_failures() {
     until(total / 4).await;
     a.signal(Signal::KILL);
     until(total / 3).await;
-    suspend_outside_a_write(&b, files.path()).await;
+    b.freeze_outside_a_write(&files.path().join("t.db")).await;
     until(total * 2 / 3).await;
     b.signal(Signal::CONT);
     until(total).await;

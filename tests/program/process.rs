@@ -322,6 +322,7 @@ fn kill_redis(home: &Seckill) {
 /// A new node waits for the promises of others after a restart of Redis, but not for those of processes that ended.
 #[test]
 fn a_node_that_starts_waits_for_live_processes_only() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     let home = Seckill::new();
     let id = create(&home, "100");
     let given_up = || {
@@ -343,7 +344,8 @@ fn a_node_that_starts_waits_for_live_processes_only() {
         });
         let [first, second] = nodes;
         if suspended {
-            second.freeze();
+            let file = home.data_dir().join("seckill.db");
+            runtime.block_on(second.freeze_outside_a_write(&file));
         } else {
             second.signal(Signal::KILL);
         }

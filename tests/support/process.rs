@@ -4,14 +4,16 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     os::unix::process::ExitStatusExt as _,
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use sqlx::{Connection as _, Executor as _, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
 
-use super::{PATIENCE, Seckill, came_true, wait_until};
+use super::{LONG, PATIENCE, Seckill, came_true, wait_until};
 
 /// The program under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_seckill");
@@ -109,6 +111,28 @@ impl Background {
     /// SIGSTOP; returns once all threads are stopped.
     pub fn freeze(&self) {
         super::freeze(Pid::from_child(&self.child));
+    }
+
+    /// Suspends it while it holds no write lock of this SQLite file: otherwise every other process blocks until it
+    /// resumes.
+    pub async fn freeze_outside_a_write(&self, file: &Path) {
+        // Without a timeout: while this connection waited for the lock of a suspended process, all others would, too.
+        let file = SqliteConnectOptions::new().filename(file).busy_timeout(Duration::ZERO);
+        let mut probe = SqliteConnection::connect_with(&file).await.unwrap();
+        wait_until(LONG, "it stops outside a transaction", async || {
+            self.freeze();
+            let is_free = probe.execute("BEGIN IMMEDIATE; ROLLBACK").await.is_ok();
+            if !is_free {
+                self.signal(Signal::CONT);
+                // It ends its transaction before the next attempt.
+                let _ = tokio::time::timeout(PATIENCE, async {
+                    while probe.execute("BEGIN IMMEDIATE; ROLLBACK").await.is_err() {}
+                })
+                .await;
+            }
+            is_free
+        })
+        .await;
     }
 
     pub fn is_running(&mut self) -> bool {
