@@ -127,7 +127,7 @@ pub fn connection(world: &World) -> redis::Connection {
 }
 
 /// A node checks all keys once a second and waits for the lease of a reduction whose process has died.
-async fn is_reconciled(world: &World) -> bool {
+pub async fn is_reconciled(world: &World) -> bool {
     let mut redis = connection(world);
     for of in world.keys.partitions() {
         for (key, wanted) in [(of.orders(), "stream"), (of.dead(), "stream")] {
