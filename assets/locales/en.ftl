@@ -248,6 +248,7 @@ activity-who = OPERATOR
 admission-no-answer = no reply in time ({ $reason }); send the request again: if the buyer was admitted, the reply contains the order ID
 admission-stopping = the engine is stopping; send the request again once it runs
 admission-too-late = no order: the attempt was too late, or its order was closed as unpaid before the reply came; buy again
+admission-late = Redis replied after { $ms } ms, the time to pay or longer
 admission-unconfirmed = only { $held } of { $replicas } replicas have the order so far
 
 ## alarms

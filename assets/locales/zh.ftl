@@ -311,6 +311,7 @@ activity-who = 操作员
 admission-no-answer = 未能及时收到应答（{ $reason }）；请重新发送请求，已准入的买家会得到订单号
 admission-stopping = 引擎正在停止；请在其恢复运行后重新发送请求
 admission-too-late = 未下单：请求已超时，或订单在应答前因未支付被关闭，请重新抢购
+admission-late = Redis 在 { $ms } ms 后才回复，不短于支付时限
 admission-unconfirmed = { $replicas } 个副本中目前只有 { $held } 个已保存该订单
 
 ## alarms

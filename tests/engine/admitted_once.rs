@@ -8,7 +8,7 @@ use seckill_redis::{Redis, scripts};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    support::{Proxy, TestRedis},
+    support::{Cut, Proxy, TestRedis},
     world::{Beside, Database, NODE, World, sale},
 };
 
@@ -79,6 +79,39 @@ async fn an_order_that_was_returned_before_its_reply_came_is_not_admitted_again(
     // The buyer may buy again, with an order of its own.
     let again = ask(2).await.unwrap().order().unwrap();
     assert!(!ids.contains(&again.to_string()));
+    world.settled_and_balanced().await;
+    node.stop().await;
+}
+
+/// The reply to an admission comes later than the order may be paid: it is closed and returned by then, and the buyer is
+/// not told of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_that_comes_after_the_time_to_pay_is_not_passed_on() {
+    let server = TestRedis::setup().tcp().start();
+    let payment = |it: &mut seckill_engine::settings::Settings| it.jobs.unpaid_ms = 1_000;
+    let (mut world, _) = World::shaky(server, Database::Sqlite, 1, 7, payment).await;
+    world.start_node();
+    let voucher = world.create(sale(10)).await;
+    let proxy = Proxy::before_socket(world.server.socket()).await;
+    let node = world.node_through(&proxy.redis_url(), "node-late");
+    world
+        .until("both nodes admit", async || {
+            let key = world.keys.home().reconciled();
+            [NODE, "node-late"].iter().all(|it| world.server.query::<bool>(&["HEXISTS", &key, it]))
+        })
+        .await;
+    let admission = node.operator().admission.clone().unwrap();
+    let ask = async |user| admission.request(voucher, UserId(user)).answer().await.outcome;
+    assert!(ask(1).await.is_ok());
+    world.settled().await;
+    proxy.cut_at_text(scripts::ADMIT.get_hash(), Cut::Late(Duration::from_secs(3)));
+    let (outcome, ()) = tokio::join!(ask(2), async {
+        world.until("the order is admitted", async || entries(&world).len() == 2).await;
+        world.settled().await;
+        assert_eq!(close_all(&world).await.given_back, 2);
+    });
+    assert_eq!(outcome, Err(AdmissionError::TooLate));
+    assert_eq!(entries(&world).len(), 2);
     world.settled_and_balanced().await;
     node.stop().await;
 }

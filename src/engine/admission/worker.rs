@@ -81,6 +81,8 @@ enum Miss {
     Unconfirmed(u32),
     /// Redis decided, and it is unknown how many replicas have that.
     Unanswered(DriverError),
+    /// Redis decided this long ago: an order that was not paid may have been closed and returned since.
+    Late(Duration),
 }
 
 /// A sale once it was looked up and, if damaged, reconciled.
@@ -494,19 +496,28 @@ impl AdmissionWorker {
         }
         let (replicas, wait_ms) =
             (context.deployment.settings.wait_replicas, context.deployment.settings.wait_ms);
+        let payment = Duration::from_millis(context.deployment.settings.jobs.unpaid_ms);
         Ok(Some(Box::pin(async move {
+            let sent = Instant::now();
             let reply = call.invoke_async::<Value>(&mut connection).await.map_err(Miss::Redis);
             faults::pass(Point::AfterAdmission);
-            if replicas == 0 || reply.is_err() {
-                return (batch, reply);
-            }
-            let mut wait = cmd("WAIT");
-            wait.arg(replicas).arg(wait_ms);
-            match wait.query_async::<u32>(&mut connection).await {
-                Ok(held) if held < replicas => (batch, Err(Miss::Unconfirmed(held))),
-                Ok(_) => (batch, reply),
-                Err(error) => (batch, Err(Miss::Unanswered(error))),
-            }
+            let reply = match reply {
+                Ok(reply) if replicas > 0 => {
+                    let mut wait = cmd("WAIT");
+                    wait.arg(replicas).arg(wait_ms);
+                    match wait.query_async::<u32>(&mut connection).await {
+                        Ok(held) if held < replicas => Err(Miss::Unconfirmed(held)),
+                        Ok(_) => Ok(reply),
+                        Err(error) => Err(Miss::Unanswered(error)),
+                    }
+                }
+                reply => reply,
+            };
+            let took = sent.elapsed();
+            (
+                batch,
+                reply.and_then(|it| if took < payment { Ok(it) } else { Err(Miss::Late(took)) }),
+            )
         })))
     }
 
@@ -521,6 +532,12 @@ impl AdmissionWorker {
                 let replicas = self.context.deployment.settings.wait_replicas;
                 let why = reason!("admission-unconfirmed", held, replicas);
                 self.last_error = Arc::new(EngineError::Failed(why));
+                return Err(batch);
+            }
+            // The same.
+            Err(Miss::Late(took)) => {
+                let ms = took.as_millis() as u64;
+                self.last_error = Arc::new(EngineError::Failed(reason!("admission-late", ms)));
                 return Err(batch);
             }
             Err(Miss::Unanswered(error)) => {
