@@ -52,7 +52,8 @@ local damaged, sale = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
 local known = redis.call('HMGET', KEYS[1], 'restoring', 'restore_until', 'created', 'run')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local other = known[3] and known[3] ~= ARGV[11]
+-- A creation time that is not one names no other sale: it is damaged.
+local other = integer(known[3]) and known[3] ~= ARGV[11]
 if not other and not damaged and known[4] == ARGV[3] and #found == 0 and ARGV[12] == '' then
   return {'whole'}
 end
@@ -95,6 +96,9 @@ if damaged == 'restoring' then
 end
 if not integer(sale[5]) or not integer(sale[6]) or not sale[1] then
   redis.call('HDEL', KEYS[1], 'version')
+end
+if not integer(sale[9]) then
+  redis.call('HSET', KEYS[1], 'created', ARGV[11])
 end
 -- The sale and its buyers agree on the number of changes, so the sale was neither lost nor rolled back.
 local is_kept = damaged == 'stock' and not other and known[4] == ARGV[3] and ARGV[12] == ''

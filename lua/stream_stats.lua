@@ -131,10 +131,12 @@ for i = 10, #KEYS, 4 do
     end
     read(KEYS[i + 2], 0, 'HLEN', KEYS[i + 2])
   end
-  local initial = integer(sale[6])
-  sales[#sales + 1] = {damaged or false, initial and sale[6] or false,
-    stock and tostring(stock) or false, buyers_of(KEYS[i + 2]), sale[5] or false,
-    not sale.err and redis.call('HGET', KEYS[i], 'created'), integer(tally[1]) or 0, integer(tally[2]) or 0, integer(tally[3]) or 0,
+  -- Another program may have written what is no number.
+  local function number(text)
+    return (integer(text) or -1) >= 0 and text or false
+  end
+  sales[#sales + 1] = {damaged or false, number(sale[6]),
+    stock and tostring(stock) or false, buyers_of(KEYS[i + 2]), number(sale[5]), number(sale[9]), integer(tally[1]) or 0, integer(tally[2]) or 0, integer(tally[3]) or 0,
     integer(tally[4]) or 0}
 end
 

@@ -73,6 +73,43 @@ async fn the_audit_finds_changed_fields_and_its_repair_sets_them_back() {
     }
 }
 
+/// Fields that make the sale inconsistent are restored with its buyers, by a node and by the repair of the audit; a creation
+/// time that is none is not that of another sale.
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_that_have_no_such_value_are_restored() {
+    let (mut world, voucher) = World::with_sale(100).await;
+    world.admits().await;
+    let key = world.keys.sale(ShardId::only(voucher));
+    let fields = ["created", "version", "initial", "seq", "state"];
+    for (user, field) in (1..).zip(fields) {
+        world.admit(voucher, [user]).await;
+        world.server.query::<u64>(&["HSET", &key, field, "no such value"]);
+        world
+            .until("the sale is open again", async || {
+                matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. })
+                    && world.server.query::<String>(&["HGET", &key, field]) != "no such value"
+            })
+            .await;
+        world.settled_and_balanced().await;
+    }
+    world.stop_node().await;
+    for field in fields {
+        for change in [&["HSET", &key, field, "no such value"][..], &["HDEL", &key, field]] {
+            world.server.query::<u64>(change);
+            let mut servers = world.servers();
+            let plan = repair::plan(&mut servers).await.unwrap();
+            assert!(!plan.is_empty(), "{change:?}");
+            let repaired = repair::apply_all(&mut servers, &plan, &CancellationToken::new()).await;
+            assert!(repaired.is_ok(), "{change:?}: {repaired:?}");
+            world.balanced().await;
+        }
+    }
+    // The number of pieces that are left, and the buyers, are those of before.
+    let stock = world.keys.stock(ShardId::only(voucher));
+    assert_eq!(world.server.query::<u64>(&["GET", &stock]), 95);
+    assert_eq!(world.buyers(voucher).len(), 5);
+}
+
 /// More live orders of a user than the sale allows, at places of their own: no index prevents them.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_orders_of_a_user_than_the_limit_are_a_finding() {
