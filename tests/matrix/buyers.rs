@@ -10,7 +10,7 @@ use std::{
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use seckill_engine::admission::{Admission, AdmissionError};
-use seckill_model::{Outcome, UserId, VoucherId};
+use seckill_model::{Millis, Outcome, UserId, VoucherId};
 use tokio::task::JoinHandle;
 
 use super::plan::Ask;
@@ -25,6 +25,8 @@ pub struct Receipt {
     pub order: i64,
     /// Newly admitted; false for the ID of an existing order.
     pub admitted: bool,
+    /// When the buyer received it, in milliseconds.
+    pub at: i64,
 }
 
 /// All replies in the order of their arrival.
@@ -75,8 +77,8 @@ impl Log {
 }
 
 fn line(receipt: &Receipt) -> String {
-    let Receipt { lane: (issuer, lane), voucher, user, order, admitted } = receipt;
-    format!("receipt {issuer} {lane} {voucher} {user} {order} {admitted} .")
+    let Receipt { lane: (issuer, lane), voucher, user, order, admitted, at } = receipt;
+    format!("receipt {issuer} {lane} {voucher} {user} {order} {admitted} {at} .")
 }
 
 /// Receipts printed by a process; a truncated last line does not count.
@@ -90,6 +92,7 @@ pub fn parse(output: &str) -> Vec<Receipt> {
             user: next()?.parse().ok()?,
             order: next()?.parse().ok()?,
             admitted: next()? == "true",
+            at: next()?.parse().ok()?,
         })
     };
     output.lines().filter_map(one).collect()
@@ -145,12 +148,14 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<Asked>, log:
             match outcome {
                 Ok(Outcome::Admitted { order }) => {
                     let order = order.as_i64();
-                    log.push(Receipt { lane, voucher, user, order, admitted: true });
+                    let at = Millis::now().0;
+                    log.push(Receipt { lane, voucher, user, order, admitted: true, at });
                     break;
                 }
                 Ok(Outcome::Duplicate { order }) => {
                     let order = order.as_i64();
-                    log.push(Receipt { lane, voucher, user, order, admitted: false });
+                    let at = Millis::now().0;
+                    log.push(Receipt { lane, voucher, user, order, admitted: false, at });
                     break;
                 }
                 // Retried.

@@ -16,8 +16,8 @@ pub struct Seen {
     sales: BTreeMap<Shard, (i64, i64, i64, i64)>,
     /// Sales over shards whose own row does not have their sum.
     not_the_sum: Vec<i64>,
-    /// order -> whether Redis has it back.
-    give_backs: HashMap<i64, bool>,
+    /// order -> since when Redis has it back.
+    give_backs: HashMap<i64, Option<i64>>,
     /// Writes under a lower token than an earlier one of the same job.
     fallen: Vec<String>,
     /// shard -> its state in Redis.
@@ -27,6 +27,9 @@ pub struct Seen {
     /// Orders among the dead letters.
     dead: HashSet<i64>,
 }
+
+/// A buyer may be told of an order whose piece was returned this long ago: the reply was on the way.
+const ON_THE_WAY_MS: i64 = 1_000;
 
 /// User, voucher, place, status, paid, closed, shard.
 type Order = (i64, i64, i64, i64, bool, bool, i64);
@@ -91,7 +94,7 @@ impl Seen {
                 .fetch_all(&mut sql)
                 .await
                 .unwrap();
-        self.give_backs = rows.into_iter().map(|(id, given)| (id, given.is_some())).collect();
+        self.give_backs = rows.into_iter().collect();
         self.fallen = sqlx::query_scalar(
             "SELECT job FROM tb_job_run r WHERE EXISTS (SELECT 1 FROM tb_job_run e \
              WHERE e.job = r.job AND e.id < r.id AND e.token > r.token)",
@@ -163,6 +166,11 @@ impl Seen {
         all.copied().collect()
     }
 
+    /// Whether a dead letter holds this order.
+    pub fn is_dead(&self, order: i64) -> bool {
+        self.dead.contains(&order)
+    }
+
     /// Ledger violations, which the engine's audit must find as well.
     pub fn findings(&self) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -176,7 +184,7 @@ impl Seen {
                 say(format!("4: user {user} of #{voucher} was sold to by two shards"));
             }
         }
-        for (&(of, number), (initial, stock, _, version)) in &self.sales {
+        for (&(of, number), (initial, stock, limit, version)) in &self.sales {
             let voucher = format!("{of}.{number}");
             let live_of = |is_mine: &dyn Fn(i64) -> bool| -> HashMap<i64, (i64, i64)> {
                 let live = self
@@ -197,6 +205,13 @@ impl Seen {
             if seats.values().any(|count| *count > 1) {
                 say(format!("4: #{voucher} has buyers with two live orders at one place"));
             }
+            let mut users: HashMap<i64, i64> = HashMap::new();
+            for (user, _) in live_of(&|_| true).values() {
+                *users.entry(*user).or_default() += 1;
+            }
+            if users.values().any(|count| count > limit) {
+                say(format!("4: #{voucher} has buyers with more orders than its limit"));
+            }
             let Some(held) = self.redis.get(&(of, number)) else {
                 say(format!("1: #{voucher} is not in Redis"));
                 continue;
@@ -211,7 +226,7 @@ impl Seen {
                     held.buyers.len()
                 ));
             }
-            if held.version < *version {
+            if held.version != *version {
                 say(format!(
                     "1: #{voucher} is of version {} in Redis and {version} in SQL",
                     held.version
@@ -252,7 +267,7 @@ impl Seen {
             }
             let kept = ids.iter().filter(|id| {
                 let closed = self.orders.get(id).is_some_and(|it| matches!(it.3, 4 | 5));
-                closed && self.give_backs.get(id) != Some(&false)
+                closed && self.give_backs.get(id) != Some(&None)
             });
             let kept = kept.count();
             if kept > 0 {
@@ -267,7 +282,12 @@ impl Seen {
         let mut wrong = Vec::new();
         let mut owners: HashMap<i64, (i64, u64)> = HashMap::new();
         let mut last: HashMap<((usize, usize), Shard), i64> = HashMap::new();
+        let mut admitted = HashSet::new();
+        let returned = |id: i64| self.give_backs.get(&id).copied().flatten();
         for one in receipts {
+            if one.admitted && !admitted.insert(one.order) {
+                wrong.push(format!("5: {one:?} was admitted twice"));
+            }
             let voucher = one.voucher.0 as i64;
             let owner = *owners.entry(one.order).or_insert((voucher, one.user));
             if owner != (voucher, one.user) {
@@ -288,6 +308,10 @@ impl Seen {
                 Some(row) if row.0 != one.user as i64 || row.1 != voucher => {
                     wrong.push(format!("6: {one:?} is another's in SQL: {row:?}"));
                 }
+                Some(_) if returned(one.order).is_some_and(|at| one.at > at + ON_THE_WAY_MS) => {
+                    let at = returned(one.order);
+                    wrong.push(format!("7: {one:?} is of an order that was returned at {at:?}"));
+                }
                 Some(_) => {}
                 None if self.dead.contains(&one.order) || gone.contains(&one.order) => {}
                 None => wrong.push(format!("6: {one:?} has no result")),
@@ -305,7 +329,7 @@ impl Seen {
                 wrong.push(format!("7: order {id} is neither paid nor closed nor open: {row:?}"));
             }
         }
-        let open = self.give_backs.values().filter(|given| !**given).count();
+        let open = self.give_backs.values().filter(|given| given.is_none()).count();
         if open > 0 {
             wrong.push(format!("7: {open} pieces wait to be given back"));
         }
@@ -315,6 +339,15 @@ impl Seen {
         wrong.extend(self.fallen.iter().map(|what| format!("8: a token fell: {what}")));
         wrong
     }
+}
+
+/// Orders of which the streams hold two entries.
+pub fn added_twice(redis: &mut Connection, partitions: u16) -> Vec<i64> {
+    let key = |part: u16| format!("seckill:{{p{part}}}:orders");
+    let all = (0..partitions).flat_map(|part| entries(redis, &key(part), "-"));
+    let mut seen = HashSet::new();
+    let ids = all.filter_map(|(_, fields)| order_of(&fields, "")).map(|it| it.1);
+    ids.filter(|id| !seen.insert(*id)).collect()
 }
 
 fn first(ids: &[i64]) -> &[i64] {

@@ -1,5 +1,5 @@
-//! Scenarios of a node in a separate process: it is killed at a fault point, killed with its Redis, or suspended until
-//! it counts as dead. Another node continues.
+//! Scenarios of a node in a separate process: it is killed at a fault point, killed with its Redis and all other nodes, or
+//! suspended until it counts as dead, or inside a transaction. Another node continues.
 
 use std::{
     collections::HashSet,
@@ -9,7 +9,7 @@ use std::{
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
-    EngineError, commands::Command, fault_injection, heartbeat::take_name, payment,
+    EngineError, commands::Command, fault_injection, heartbeat::take_name, node::Node, payment,
     vouchers::Vouchers,
 };
 use seckill_model::{
@@ -23,18 +23,23 @@ use tokio_util::sync::CancellationToken;
 use super::{
     buyers::{Buyers, Log, parse},
     check::{Seen, at_rest},
-    live::AofSizes,
-    plan::{Fate, Plan},
+    live::{AofSizes, OldCopy},
+    plan::{Fate, Loses, Plan},
+    sql_changes,
     stage::{self, ScenarioReport, until},
     support::{Background, Seckill},
     world::{Beside, NODE, World},
 };
 
-/// Environment variable that makes a process one of these: `SEED|REDIS|URL OF THE DATABASE|FIRST|LAST`.
+/// Environment variable that makes a process one of these: `SEED|REDIS|URL OF THE DATABASE|FIRST|LAST|NUMBER|OF`.
 pub const CHILD: &str = "MATRIX_CHILD";
 /// The node that takes over if it does not use the name of the dead one.
 const NEXT: &str = "node-next";
 const DEAD_BEFORE: &str = "node-b";
+/// The second process, or the node beside the one that is suspended.
+const SECOND: &str = "node-2";
+/// Longer than the timeouts of a transaction with the limits of this scenario, and than a node counts as alive.
+const LONGER: Duration = Duration::from_secs(6);
 
 pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
     let (mut world, _illness) = stage::world(plan).await;
@@ -42,30 +47,64 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
     let log = Log::default();
     let sizes = AofSizes::watch(&world);
     before(&mut world, plan, fate, &vouchers, &log).await?;
-    let mut child = Child::start(&world, plan, fate, &vouchers);
+    if let Fate::Inside { .. } = fate {
+        world.store = seckill_store::open(&world.url, &plan.limits()).await.unwrap();
+        sql_changes::slow(&world).await;
+    }
+    let count = if let Fate::WithRedis { nodes, .. } = fate { nodes } else { 1 };
+    let start = |number| Child::start(&world, plan, fate, &vouchers, number, count);
+    let mut children: Vec<Child> = (0..count).map(start).collect();
+    let child = &mut children[0];
     let mut report = ScenarioReport { struck: true, ..ScenarioReport::default() };
     let (mut gone, next) = (HashSet::new(), next_of(plan));
     let mut successor = None;
+    let mut others: Vec<(&str, Node)> = Vec::new();
     match fate {
         Fate::DiesAt(..) => {
             until("the child dies", async || child.is_done() || !child.process.is_running())
                 .await?;
             report.struck = !child.process.is_running();
         }
-        Fate::WithRedis { after, truncated } => {
-            child.has_printed(after).await?;
+        Fate::WithRedis { after, loses, .. } => {
+            have_printed(&mut children, after).await?;
+            let copy = match loses {
+                Loses::Since(age) => {
+                    let copy = OldCopy::of(&world);
+                    tokio::time::sleep(age).await;
+                    Some(copy)
+                }
+                _ => None,
+            };
             let killed = Instant::now();
-            child.process.signal(Signal::KILL);
+            children.iter().for_each(|it| it.process.signal(Signal::KILL));
             world.server.kill();
-            if truncated {
+            if loses == Loses::Tail {
                 sizes.truncate(killed, plan.seed);
             }
+            if let Some(copy) = copy {
+                copy.put_back(&world);
+            }
             world.server.restart();
-            until("it is dead", async || !child.process.is_running()).await?;
+            let are_dead = async || children.iter_mut().all(|it| !it.process.is_running());
+            until("they are dead", are_dead).await?;
+        }
+        Fate::Inside { after } => {
+            have_printed(std::slice::from_mut(child), after).await?;
+            report.struck = suspend(&world, child, true).await?;
+            let node = world.another_node(SECOND);
+            let entrance = node.operator().admission.clone().unwrap();
+            let buyers = Buyers::ask(&[entrance], 3, &vouchers, plan.lanes(2, 3), &log);
+            tokio::time::sleep(LONGER).await;
+            child.process.signal(Signal::CONT);
+            until("it ends", async || child.is_done() || !child.process.is_running()).await?;
+            buyers.done().await;
+            sql_changes::slow_no_more(&world).await;
+            others.push((SECOND, node));
         }
         Fate::Suspended { after } => {
-            child.has_printed(after).await?;
-            suspend_outside_a_write(&world, &child).await?;
+            have_printed(std::slice::from_mut(child), after).await?;
+            // A process suspended with locks would block all others.
+            suspend(&world, child, false).await?;
             successor = Some(());
             take_over(&mut world, plan, false).await?;
             stage::settle(&world, &[next]).await?;
@@ -74,8 +113,8 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
             until("it ends", async || child.is_done() || !child.process.is_running()).await?;
         }
     }
-    let output = child.end();
-    log.read(&output);
+    let outputs: Vec<String> = children.into_iter().map(Child::end).collect();
+    outputs.iter().for_each(|output| log.read(output));
     if let Fate::WithRedis { .. } = fate {
         // What neither Redis nor SQL holds after both were killed is lost; nothing else may be missing in the end.
         let known = Seen::look(&world).await.known();
@@ -87,18 +126,28 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
     if successor.is_none() {
         take_over(&mut world, plan, true).await?;
     }
+    if count > 1 {
+        let name = take_name(&mut world.servers(), SECOND, "next-2", 2_000, true).await;
+        name.map_err(|error| error.to_string())?;
+        others.push((SECOND, world.node_as(SECOND, "next-2")));
+    }
     let entrance = stage::entrance(&world);
     Buyers::ask(&[entrance], 2, &vouchers, plan.lanes(2, 3), &log).done().await;
-    stage::settle(&world, &[next]).await?;
+    let names: Vec<&str> = std::iter::once(next).chain(others.iter().map(|it| it.0)).collect();
+    stage::settle(&world, &names).await?;
     stage::give_back(&world).await?;
     if gone.is_empty() {
         stage::asked_again(&world, plan, &log).await?;
     }
-    stage::verdict(&world, &log, &gone)
-        .await
-        .map_err(|error| format!("{error}\nthe child: {}", tail(&output)))?;
+    stage::verdict(&world, &log, &gone).await.map_err(|error| {
+        let tails: Vec<String> = outputs.iter().map(|it| tail(it)).collect();
+        format!("{error}\nthe children: {tails:?}")
+    })?;
     report.gone = gone.len();
     report.admitted = log.admitted();
+    for (_, other) in others {
+        other.stop().await;
+    }
     world.stop_node().await;
     Ok(report)
 }
@@ -216,21 +265,37 @@ fn silent_for(world: &World) -> i64 {
     last.map_or(i64::MAX, |last| seconds * 1_000 + micros / 1_000 - last as i64)
 }
 
-/// A process suspended with locks would block all others.
-async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), String> {
+/// Suspends the child inside a transaction that has written, or outside any. Whether it was, before it ended.
+async fn suspend(world: &World, child: &mut Child, inside: bool) -> Result<bool, String> {
     let mut sql = world.sql().await;
     let sqlite = world.url.starts_with("sqlite:");
     if sqlite {
         sql.execute("PRAGMA busy_timeout = 30").await.unwrap();
     }
-    let writers = if world.url.starts_with("mysql:") {
-        "SELECT COUNT(*) FROM information_schema.innodb_trx t \
-         JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()"
-    } else {
-        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
-         AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+    let writers = match (world.url.starts_with("mysql:"), inside) {
+        (true, true) => {
+            "SELECT COUNT(*) FROM information_schema.innodb_trx t \
+             JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+             WHERE p.db = DATABASE() AND t.trx_rows_modified > 0"
+        }
+        (true, false) => {
+            "SELECT COUNT(*) FROM information_schema.innodb_trx t \
+             JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()"
+        }
+        (false, true) => {
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
+             AND pid <> pg_backend_pid() AND backend_xid IS NOT NULL"
+        }
+        (false, false) => {
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
+             AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+        }
     };
-    until("it stops outside a transaction", async || {
+    let mut is_there = false;
+    until("it is suspended where it should be", async || {
+        if inside && (child.is_done() || !child.process.is_running()) {
+            return true;
+        }
         child.process.freeze();
         let free = if sqlite {
             let free = sql.execute("BEGIN IMMEDIATE").await.is_ok();
@@ -243,13 +308,15 @@ async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), Str
             tokio::time::sleep(Duration::from_millis(150)).await;
             sqlx::query_scalar::<_, i64>(writers).fetch_one(&mut sql).await.unwrap() == 0
         };
-        if !free {
+        is_there = free != inside;
+        if !is_there {
             child.process.signal(Signal::CONT);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        free
+        is_there
     })
-    .await
+    .await?;
+    Ok(is_there)
 }
 
 struct Child {
@@ -258,10 +325,17 @@ struct Child {
 }
 
 impl Child {
-    fn start(world: &World, plan: &Plan, fate: Fate, vouchers: &[VoucherId]) -> Self {
+    fn start(
+        world: &World,
+        plan: &Plan,
+        fate: Fate,
+        vouchers: &[VoucherId],
+        number: usize,
+        of: usize,
+    ) -> Self {
         let home = Seckill::new();
         let result = format!(
-            "{}|{}|{}|{}|{}",
+            "{}|{}|{}|{}|{}|{number}|{of}",
             plan.seed,
             world.server.url(),
             world.url,
@@ -283,15 +357,6 @@ impl Child {
         self.process.stdout().lines().any(|line| line == "done")
     }
 
-    async fn has_printed(&mut self, after: usize) -> Result<(), String> {
-        until("the child serves buyers", async || {
-            parse(&self.process.stdout()).len() > after
-                || self.is_done()
-                || !self.process.is_running()
-        })
-        .await
-    }
-
     /// Kills the process if it still runs; returns its output.
     fn end(mut self) -> String {
         if self.process.is_running() {
@@ -302,41 +367,57 @@ impl Child {
     }
 }
 
+/// Waits until buyers of the children have received this many replies, or the children end.
+async fn have_printed(children: &mut [Child], after: usize) -> Result<(), String> {
+    until("the children serve buyers", async || {
+        let printed = children.iter().map(|it| parse(&it.process.stdout()).len()).sum::<usize>();
+        printed > after || children.iter_mut().all(|it| it.is_done() || !it.process.is_running())
+    })
+    .await
+}
+
 /// The work of the child process: the second third of the buyers, then everything else that an engine does.
 pub async fn be_one(result: &str) {
     let parts: Vec<&str> = result.split('|').collect();
-    let [seed, url, database, first, last] = parts[..] else { panic!("{result}") };
+    let [seed, url, database, first, last, number, of] = parts[..] else { panic!("{result}") };
+    let (number, of): (usize, usize) = (number.parse().unwrap(), of.parse().unwrap());
     let plan = Plan::of(seed.parse().unwrap());
     let all = first.parse().unwrap()..=last.parse().unwrap();
     let vouchers: Vec<VoucherId> = all.map(VoucherId).collect();
-    let world = Beside::at(Redis::from_url(url).unwrap(), database, plan.partitions, |it| {
+    let mut world = Beside::at(Redis::from_url(url).unwrap(), database, plan.partitions, |it| {
         plan.settings(it);
     })
     .await;
-    take_name(&mut world.servers(), NODE, "child", 2_000, true).await.unwrap();
-    let node = world.start(NODE, "child");
+    world.store = seckill_store::open(database, &plan.limits()).await.unwrap();
+    let (name, instance) = if number == 0 { (NODE, "child") } else { (SECOND, "child-2") };
+    take_name(&mut world.servers(), name, instance, 2_000, true).await.unwrap();
+    let node = world.start(name, instance);
     let log = Log::printed();
     let entrance = node.operator().admission.clone().unwrap();
-    let mut lanes = plan.lanes(1, 3);
+    let lanes = plan.lanes(1, 3).into_iter().enumerate();
+    let mut lanes: Vec<_> = lanes.filter(|(at, _)| at % of == number).map(|it| it.1).collect();
     let late: Vec<_> = lanes.iter_mut().map(|lane| lane.split_off(lane.len() / 2)).collect();
-    Buyers::ask(std::slice::from_ref(&entrance), 10, &vouchers, lanes, &log).done().await;
+    Buyers::ask(std::slice::from_ref(&entrance), 10 + number, &vouchers, lanes, &log).done().await;
     // The clock steps in a process of its own, so that no other test sees it.
     fault_injection::step_clock(plan.step);
-    Buyers::ask(&[entrance], 10, &vouchers, late, &log).done().await;
+    Buyers::ask(&[entrance], 10 + number, &vouchers, late, &log).done().await;
     let rest = async || {
         let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
         (0..plan.partitions).all(|part| at_rest(&mut redis, part).0)
     };
     // Entries of an earlier node are claimed or stay pending.
     let _ = tokio::time::timeout(Duration::from_secs(3), until("rest", rest)).await;
-    let done = everything_else(&world, &node, &plan, vouchers[0], &log).await;
+    let done = match number {
+        0 => everything_else(&world, &node, &plan, vouchers[0], &log).await,
+        _ => Ok(()),
+    };
     println!("\nrest: {done:?}\ndone");
     std::future::pending::<()>().await;
 }
 
 async fn everything_else(
     world: &Beside,
-    node: &seckill_engine::node::Node,
+    node: &Node,
     plan: &Plan,
     voucher: VoucherId,
     log: &Log,

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     buyers::{Buyers, Log},
-    check::last_delivered,
-    plan::{Fault, Harm, Key, Plan},
-    sql_changes,
+    check::{added_twice, last_delivered},
+    plan::{Change, Fault, Field, Harm, Key, Plan},
+    sale_fields, small_disk, sql_changes,
     stage::{self, ScenarioReport, until},
     support::{Cut, Proxy, TestRedis},
     world::{NODE, World},
@@ -36,8 +36,13 @@ const DEAD_NODE: &str = "node-b";
 pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioReport, String> {
     let (mut world, illness) = stage::world(plan).await;
     world.start_node();
-    let others: Vec<Node> =
-        OTHERS.iter().take(plan.nodes - 1).map(|name| world.another_node(name)).collect();
+    let proxy = Proxy::before_socket(world.server.socket()).await;
+    let has_late = faults.iter().any(|(_, it)| matches!(it, Fault::Replies { .. }));
+    let other = |name: &&str| match **name == *OTHERS[0] && has_late {
+        true => world.node_through(&proxy.redis_url(), name),
+        false => world.another_node(name),
+    };
+    let others: Vec<Node> = OTHERS.iter().take(plan.nodes - 1).map(other).collect();
     let vouchers = stage::create(&world, plan).await;
     let log = Log::default();
     let mut entrances = vec![stage::entrance(&world)];
@@ -99,6 +104,23 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
                 let shards = vouchers.iter().map(|it| plan.shard_of(*it, 0));
                 forge(&world, &shards.collect::<Vec<_>>(), count);
             }
+            Fault::DiskFull(time) => small_disk::fill(&mut world, plan.seed, time).await,
+            Fault::Replies { late, time } => withhold(&proxy, late, time).await,
+            Fault::Field(field, change) => {
+                sale_fields::change(&world, plan.busy_shard(vouchers[0]), field, change).await?;
+            }
+            Fault::ColumnAdded(time) => sql_changes::add_column(&world, time).await,
+            Fault::UniqueIndex(time) => sql_changes::add_index(&world, time).await,
+            Fault::ForeignRows(time) => {
+                let shard = plan.busy_shard(vouchers[0]);
+                let users = plan.late_users(vouchers[0], &log);
+                let added = sql_changes::foreign_rows(&world, shard, &users, time).await;
+                result.struck &= added > 0;
+            }
+            Fault::SqlStock(by) => {
+                let shard = plan.busy_shard(vouchers[0]);
+                sql_changes::change_stock(&world, shard, by).await?;
+            }
             other => inflict(&world, &illness, other).await?,
         }
     }
@@ -116,17 +138,22 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
         .await?;
     }
     stage::settle(&world, &names).await?;
+    if has_letters(faults) {
+        stage::replay_letters(&world, &names, &log).await?;
+    }
     if needs_repair(faults) {
         // What another client removed is reported by both and repaired by the operator.
         stage::agreed(&world).await?;
         stage::repair(&world).await?;
         stage::settle(&world, &names).await?;
     }
+    after(&world, plan, faults, &vouchers).await?;
     stage::give_back(&world).await?;
     stage::asked_again(&world, plan, &log).await?;
     stage::verdict(&world, &log, &HashSet::new()).await?;
     // Pieces that a failed cut puts back, or that are added, come after some buyers were refused.
-    let adds = faults.iter().any(|(_, fault)| matches!(fault, Fault::Cuts { .. }));
+    let adds = |it: &Fault| matches!(it, Fault::Cuts { .. } | Fault::Field(..));
+    let adds = faults.iter().any(|(_, fault)| adds(fault));
     if !plan.closing && !adds {
         stage::nothing_is_unsold(&world, plan, &log)?;
     }
@@ -138,6 +165,45 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     Ok(result)
 }
 
+/// Whether orders of buyers became dead letters.
+fn has_letters(faults: &[(usize, Fault)]) -> bool {
+    let has = |it: &Fault| {
+        matches!(it, Fault::UniqueIndex(_) | Fault::ForeignRows(_) | Fault::SqlStock(_))
+    };
+    faults.iter().any(|(_, fault)| has(fault))
+}
+
+/// What else holds after some faults.
+async fn after(
+    world: &World,
+    plan: &Plan,
+    faults: &[(usize, Fault)],
+    vouchers: &[VoucherId],
+) -> Result<(), String> {
+    if faults.iter().any(|(_, it)| matches!(it, Fault::Field(..))) {
+        sale_fields::takes_changes(world, plan, vouchers).await?;
+    }
+    // Other faults make nodes add entries again.
+    if faults.iter().all(|(_, it)| matches!(it, Fault::Replies { .. })) {
+        let twice = added_twice(&mut stage::connection(world), world.keys.count());
+        if !twice.is_empty() {
+            return Err(format!("5: orders were added twice: {twice:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Withholds replies of Redis from the node behind the proxy: all of them, or those to admissions for a while each.
+async fn withhold(proxy: &Proxy, late: Option<Duration>, time: Duration) {
+    match late {
+        None => proxy.mute(),
+        Some(late) => proxy.cut_at_each(scripts::ADMIT.get_hash(), Cut::Late(late)),
+    }
+    tokio::time::sleep(time).await;
+    proxy.unmute();
+    proxy.heal();
+}
+
 /// Whether entries are lost for redelivery: removed with their consumer, before their delivery, or
 /// without a body when their group was destroyed.
 fn needs_repair(faults: &[(usize, Fault)]) -> bool {
@@ -145,7 +211,11 @@ fn needs_repair(faults: &[(usize, Fault)]) -> bool {
     has(|it| {
         matches!(
             it,
-            Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_) | Fault::OldRows(_) | Fault::SaleLost
+            Fault::ConsumerRemoved(_)
+                | Fault::TrimmedAll(_)
+                | Fault::OldRows(_)
+                | Fault::SaleLost
+                | Fault::Field(Field::Version, Change::Other)
         )
     }) || (has(|it| matches!(it, Fault::TrimmedPending(_)))
         && has(|it| matches!(it, Fault::GroupDestroyed)))
@@ -202,13 +272,16 @@ async fn stick(
     fault: Fault,
     most: usize,
 ) -> Result<(), String> {
-    // An earlier fault may have destroyed the group, which paused consumers do not recreate, or replaced the key of the
+    // An earlier fault may have destroyed the group, which paused consumers do not recreate, or replaced the keys of the
     // nodes, to which the dead one is added.
     until("the groups are there", async || {
         let mut redis = stage::connection(world);
         world.keys.partitions().all(|of| {
-            let nodes: String = cmd("TYPE").arg(of.nodes()).query(&mut redis).unwrap();
-            nodes != "list" && last_delivered(&mut redis, &of.orders()).is_some()
+            let mut is_list =
+                |key: String| cmd("TYPE").arg(key).query::<String>(&mut redis).unwrap() == "list";
+            !is_list(of.nodes())
+                && !is_list(of.instances())
+                && last_delivered(&mut redis, &of.orders()).is_some()
         })
     })
     .await?;
@@ -324,19 +397,36 @@ async fn damage(world: &World, shard: ShardId, key: Key, harm: Harm) {
 
 /// Redis is killed and restarts from a copy of its files.
 async fn old_copy(world: &mut World, age: Duration) {
-    let (files, copy) = (world.server.dir().join("appendonlydir"), tempfile::tempdir().unwrap());
-    let copy_all = |from: &std::path::Path, to: &std::path::Path| {
-        for file in std::fs::read_dir(from).unwrap().flatten() {
-            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-        }
-    };
-    copy_all(&files, copy.path());
+    let copy = OldCopy::of(world);
     tokio::time::sleep(age).await;
     world.server.kill();
-    std::fs::remove_dir_all(&files).unwrap();
-    std::fs::create_dir(&files).unwrap();
-    copy_all(copy.path(), &files);
+    copy.put_back(world);
     world.server.restart();
+}
+
+/// A copy of the files of Redis.
+pub struct OldCopy(tempfile::TempDir);
+
+impl OldCopy {
+    pub fn of(world: &World) -> Self {
+        let copy = tempfile::tempdir().unwrap();
+        copy_all(&world.server.dir().join("appendonlydir"), copy.path());
+        Self(copy)
+    }
+
+    /// Replaces the files of the killed server.
+    pub fn put_back(self, world: &World) {
+        let files = world.server.dir().join("appendonlydir");
+        std::fs::remove_dir_all(&files).unwrap();
+        std::fs::create_dir(&files).unwrap();
+        copy_all(self.0.path(), &files);
+    }
+}
+
+fn copy_all(from: &std::path::Path, to: &std::path::Path) {
+    for file in std::fs::read_dir(from).unwrap().flatten() {
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
 }
 
 /// Tables that are set back, and their columns but those that the database computes.

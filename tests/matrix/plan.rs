@@ -1,11 +1,13 @@
 //! What a seed determines: the fault, its time, and all sizes.
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt as _, SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::settings::Settings;
 use seckill_model::{SaleId, ShardId, Spread, UserId, VoucherId, faults::Point};
+
+use super::buyers::Log;
 
 /// A request: a user and the index of a sale in the plan.
 pub type Ask = (usize, u64);
@@ -53,6 +55,23 @@ pub enum Fault {
     SaleRejected(Duration),
     /// SQL loses the first sale with its orders, and gets nothing back.
     SaleLost,
+    /// A column is added that every order must have, and dropped again after this time.
+    ColumnAdded(Duration),
+    /// A unique index is added that the engine does not know, and dropped again after this time.
+    UniqueIndex(Duration),
+    /// Rows of another program, with negative IDs, lie in the place of buyers for this time.
+    ForeignRows(Duration),
+    /// The stock of the first sale in SQL is changed by this many pieces, and derived by the operator after a second.
+    SqlStock(i64),
+    /// The disk of Redis and SQLite is full for this time.
+    DiskFull(Duration),
+    /// A field of the first sale in Redis is changed.
+    Field(Field, Change),
+    /// For this time, no reply of Redis reaches a node, or those to its admissions come late.
+    Replies {
+        late: Option<Duration>,
+        time: Duration,
+    },
     /// Stock is removed and added while SQL is slow, by a process that gets no reply of Redis to its cuts, or gets it late,
     /// and by another one.
     Cuts {
@@ -95,6 +114,46 @@ impl Key {
     ];
 }
 
+/// The changed field of a sale.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Field {
+    State,
+    Begin,
+    End,
+    Version,
+    Limit,
+    Initial,
+    Seq,
+    Created,
+    Last,
+    Run,
+}
+
+impl Field {
+    const ALL: [Self; 10] = [
+        Self::State,
+        Self::Begin,
+        Self::End,
+        Self::Version,
+        Self::Limit,
+        Self::Initial,
+        Self::Seq,
+        Self::Created,
+        Self::Last,
+        Self::Run,
+    ];
+}
+
+/// The change of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    Deleted,
+    /// It holds a text that it never has.
+    Text,
+    /// It holds a value of another sale.
+    Other,
+}
+
 /// The damage to a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Harm {
@@ -111,6 +170,14 @@ impl Fault {
             Self::Key(key, Harm::Deleted) => return format!("{key:?} deleted"),
             Self::Key(key, Harm::Replaced) => return format!("{key:?} replaced"),
             Self::Key(key, Harm::SetBack(_)) => return format!("{key:?} set back"),
+            Self::Field(field, change) => return format!("field {field:?}: {change:?}"),
+            Self::DiskFull(_) => "disk full",
+            Self::ColumnAdded(_) => "a column added that orders must have",
+            Self::UniqueIndex(_) => "an unknown unique index",
+            Self::ForeignRows(_) => "foreign rows in the place of buyers",
+            Self::SqlStock(_) => "stock changed in SQL",
+            Self::Replies { late: None, .. } => "no replies to a node",
+            Self::Replies { .. } => "late replies to admissions",
             Self::OldRedis(_) => "Redis restarted from an older copy",
             Self::OldRows(_) => "SQL rows set back",
             Self::OrdersRejected(_) => "each order rejected by SQL",
@@ -146,10 +213,22 @@ impl Fault {
 pub enum Fate {
     /// It dies when it reaches a fault point for the nth time.
     DiesAt(Point, u64),
-    /// It is killed together with Redis after this many replies.
-    WithRedis { after: usize, truncated: bool },
+    /// It is killed together with Redis and all other nodes after this many replies.
+    WithRedis { after: usize, loses: Loses, nodes: usize },
     /// It is suspended after this many replies until it counts as dead; then it resumes.
     Suspended { after: usize },
+    /// It is suspended in a transaction for longer than every timeout, beside a node that lives; then it resumes.
+    Inside { after: usize },
+}
+
+/// What Redis has lost when it restarts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loses {
+    Nothing,
+    /// A part of what was written last.
+    Tail,
+    /// Everything since then: it restarts from a copy of its files of this age.
+    Since(Duration),
 }
 
 /// The fault of a seed.
@@ -236,8 +315,19 @@ impl Plan {
 
     /// Removes what could not be distinguished from a fault of the engine.
     fn make_honest(&mut self) {
-        match &self.scenario {
+        match &mut self.scenario {
             Scenario::Live(faults) => {
+                // What a higher limit allowed was sold: no buyer asks again meanwhile.
+                let more =
+                    |(_, it): &(usize, Fault)| *it == Fault::Field(Field::Limit, Change::Other);
+                if let Some(first) = faults.iter().copied().find(more) {
+                    (*faults, self.repeat) = (vec![first], 0.0);
+                }
+                let replies = |(_, it): &(usize, Fault)| matches!(it, Fault::Replies { .. });
+                if faults.iter().any(replies) {
+                    self.nodes = self.nodes.max(2);
+                    self.closing = true;
+                }
                 let old_rows =
                     |(_, it): &(usize, Fault)| matches!(it, Fault::OldRows(_) | Fault::SaleLost);
                 // A returned and resold piece has two live orders in a database that lost the closing.
@@ -251,7 +341,7 @@ impl Plan {
                     !faults.iter().any(|(_, it)| matches!(it, Fault::TruncateAof { .. }));
             }
             Scenario::Dies(fate) => {
-                if let Fate::WithRedis { truncated: true, .. } = fate {
+                if let Fate::WithRedis { loses: Loses::Tail | Loses::Since(_), .. } = fate {
                     self.always = false;
                 }
                 // No other process reaches its fault point.
@@ -271,11 +361,23 @@ impl Plan {
         self.closing || (matches!(self.scenario, Scenario::Dies(_)) && self.seed.is_multiple_of(2))
     }
 
+    /// The limits of the store, shorter where a scenario lasts longer than they.
+    pub fn limits(&self) -> seckill_store::Settings {
+        let mut limits = seckill_store::Settings::default();
+        if let Scenario::Dies(Fate::Inside { .. }) = self.scenario {
+            limits.statement_ms = 1_000;
+        }
+        limits
+    }
+
     pub fn settings(&self, settings: &mut Settings) {
         settings.consumer_batch = self.consumer_batch;
         settings.admission_batch = self.admission_batch;
         settings.claim_idle_ms = 300;
         settings.node_dead_ms = 2_000;
+        if self.closing {
+            settings.jobs.unpaid_ms = 1_000;
+        }
     }
 
     /// The ID of a user: four of five belong to the same shard.
@@ -290,6 +392,20 @@ impl Plan {
     pub fn shard_of(&self, voucher: VoucherId, user: u64) -> ShardId {
         let spread = Spread { sale: voucher.into(), count: self.shards };
         if self.shards == 1 { ShardId::only(voucher) } else { spread.of_user(UserId(user)) }
+    }
+
+    /// The shard of most buyers.
+    pub fn busy_shard(&self, voucher: VoucherId) -> ShardId {
+        self.shard_of(voucher, self.user(1))
+    }
+
+    /// Some buyers of that shard who have no order yet.
+    pub fn late_users(&self, voucher: VoucherId, log: &Log) -> Vec<u64> {
+        let asked: HashSet<u64> = log.all().iter().map(|it| it.user).collect();
+        let busy = self.busy_shard(voucher);
+        let users = (1..=self.buyers).map(|number| self.user(number));
+        let of = |user: &u64| self.shard_of(voucher, *user) == busy && !asked.contains(user);
+        users.filter(of).take(5).collect()
     }
 
     /// The shards of a sale.
@@ -324,8 +440,13 @@ impl Plan {
 fn fate(random: &mut impl Rng, most: usize) -> Fate {
     let after = random.random_range(0..most.max(1));
     match random.random_range(0..20) {
-        0 | 1 => Fate::WithRedis { after, truncated: false },
-        2 | 3 => Fate::WithRedis { after, truncated: true },
+        0..=3 => {
+            let since = Duration::from_millis(random.random_range(50..2_000));
+            let all = [Loses::Nothing, Loses::Tail, Loses::Since(since)];
+            let loses = all[random.random_range(0..3)];
+            Fate::WithRedis { after, loses, nodes: random.random_range(1..=2) }
+        }
+        4 if random.random_bool(0.5) => Fate::Inside { after },
         4 => Fate::Suspended { after },
         _ => {
             let point = Point::ALL[random.random_range(0..Point::ALL.len())];
@@ -344,16 +465,37 @@ fn fate(random: &mut impl Rng, most: usize) -> Fate {
 /// A change of SQL under the running nodes.
 fn sql_change(random: &mut impl Rng) -> Fault {
     let time = Duration::from_millis(random.random_range(100..1_500));
-    match random.random_range(0..3) {
+    match random.random_range(0..7) {
         0 => Fault::OrdersRejected(time),
         1 => Fault::SaleRejected(time),
+        2 => Fault::ColumnAdded(time),
+        3 => Fault::UniqueIndex(time),
+        4 => Fault::ForeignRows(time),
+        5 => Fault::SqlStock([-20, -5, -1, 1, 10][random.random_range(0..5)]),
         _ => Fault::SaleLost,
     }
 }
 
+/// A change of a field in Redis, or of the replies of Redis.
+fn redis_change(random: &mut impl Rng) -> Fault {
+    if random.random_bool(0.15) {
+        return Fault::DiskFull(Duration::from_millis(random.random_range(300..2_500)));
+    }
+    if random.random_bool(0.3) {
+        let mut ms = |from, to| Duration::from_millis(random.random_range(from..to));
+        let (late, time) = (ms(1_200, 4_000), ms(1_000, 4_000));
+        return Fault::Replies { late: random.random_bool(0.5).then_some(late), time };
+    }
+    let field = Field::ALL[random.random_range(0..Field::ALL.len())];
+    let change = [Change::Deleted, Change::Text, Change::Other][random.random_range(0..3)];
+    Fault::Field(field, change)
+}
+
 fn fault(random: &mut impl Rng) -> Fault {
-    if random.random_bool(0.1) {
-        return sql_change(random);
+    match random.random_range(0..20) {
+        0..=2 => return sql_change(random),
+        3 | 4 => return redis_change(random),
+        _ => {}
     }
     let mut ms = |from, to| Duration::from_millis(random.random_range(from..to));
     let (away, hang, slow) = (ms(0, 300), ms(300, 1_500), ms(5, 60));

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use seckill_model::VoucherId;
+use seckill_engine::ledger;
+use seckill_model::{ShardId, VoucherId, ledger::Finding};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 
-use super::world::World;
+use super::{
+    stage::{self, until},
+    world::World,
+};
 
 /// Runs statements, each again while the nodes hold its locks.
 async fn run(world: &World, statements: &[String]) {
@@ -84,4 +88,148 @@ pub async fn lose(world: &World, sale: VoucherId) {
     }
     // MySQL closes it first.
     let _ = sql.close().await;
+}
+
+/// A column that each order must have is added, and dropped again after this time. SQLite refuses such a column: one that
+/// orders have gets another name instead.
+pub async fn add_column(world: &World, time: Duration) {
+    let table = "ALTER TABLE tb_voucher_order";
+    let (add, remove): (&[&str], &str) = if world.url.starts_with("sqlite:") {
+        (&["RENAME COLUMN update_time TO changed"], "RENAME COLUMN changed TO update_time")
+    } else if world.url.starts_with("mysql:") {
+        (&["ADD COLUMN remark INT NOT NULL"], "DROP COLUMN remark")
+    } else {
+        (
+            &["ADD COLUMN remark INT NOT NULL DEFAULT 0", "ALTER COLUMN remark DROP DEFAULT"],
+            "DROP COLUMN remark",
+        )
+    };
+    let add: Vec<String> = add.iter().map(|it| format!("{table} {it}")).collect();
+    run(world, &add).await;
+    tokio::time::sleep(time).await;
+    run(world, &[format!("{table} {remove}")]).await;
+}
+
+/// A unique index that some of the coming orders violate, for this time. Earlier orders do not count.
+pub async fn add_index(world: &World, time: Duration) {
+    let mut sql = world.sql().await;
+    let is_mysql = world.url.starts_with("mysql:");
+    loop {
+        let newest = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM tb_voucher_order");
+        let newest: i64 = newest.fetch_one(&mut sql).await.unwrap();
+        let few = format!("(CASE WHEN id > {newest} THEN user_id % 97 END)");
+        let add = if is_mysql {
+            let column = format!("few BIGINT GENERATED ALWAYS AS {few} VIRTUAL");
+            format!("ALTER TABLE tb_voucher_order ADD COLUMN {column}, ADD UNIQUE INDEX few (few)")
+        } else {
+            format!("CREATE UNIQUE INDEX few ON tb_voucher_order ({few})")
+        };
+        // Orders that came meanwhile may violate it; a lock may be held.
+        match sql.execute(AssertSqlSafe(add)).await {
+            Ok(_) => break,
+            Err(error) => {
+                let text = error.to_string().to_lowercase();
+                let passes = ["lock", "unique", "duplicate"].iter().any(|it| text.contains(it));
+                assert!(passes, "{error}");
+            }
+        }
+    }
+    // MySQL closes it first.
+    let _ = sql.close().await;
+    tokio::time::sleep(time).await;
+    let remove = if is_mysql {
+        "ALTER TABLE tb_voucher_order DROP INDEX few, DROP COLUMN few"
+    } else {
+        "DROP INDEX few"
+    };
+    run(world, &[remove.to_owned()]).await;
+}
+
+/// Orders of another program, with negative IDs, lie in the places of these users for this time; how many there were.
+pub async fn foreign_rows(world: &World, of: ShardId, users: &[u64], time: Duration) -> usize {
+    let (voucher, shard) = (of.voucher(), of.number);
+    let mut added = 0;
+    for (number, user) in (1..).zip(users) {
+        // Never overdue; not where the user has an order.
+        let add = format!(
+            "INSERT INTO tb_voucher_order (id, user_id, voucher_id, shard, buyer_place, create_time, update_time) \
+             SELECT -{number}, {user}, {voucher}, {shard}, 1, 9999999999999, 1 FROM tb_seckill_voucher \
+             WHERE voucher_id = {voucher} AND NOT EXISTS (SELECT 1 FROM tb_voucher_order \
+             WHERE voucher_id = {voucher} AND user_id = {user})"
+        );
+        added += usize::from(try_run(world, &add).await);
+    }
+    tokio::time::sleep(time).await;
+    run(world, &["DELETE FROM tb_voucher_order WHERE id < 0".to_owned()]).await;
+    added
+}
+
+/// Runs a statement that may violate an index; whether it changed a row.
+async fn try_run(world: &World, statement: &str) -> bool {
+    let mut sql = world.sql().await;
+    if world.url.starts_with("sqlite:") {
+        sql.execute("PRAGMA busy_timeout = 60000").await.unwrap();
+    }
+    let done = loop {
+        match sql.execute(AssertSqlSafe(statement.to_owned())).await {
+            Ok(done) => break done.rows_affected() > 0,
+            Err(error) => {
+                let text = error.to_string().to_lowercase();
+                if text.contains("unique") || text.contains("duplicate") {
+                    break false;
+                }
+                assert!(text.contains("deadlock") || text.contains("lock"), "{error}");
+            }
+        }
+    };
+    // MySQL closes it first.
+    let _ = sql.close().await;
+    done
+}
+
+/// The stock of a sale in SQL is changed, as by a statement of an operator; later it is derived from the orders.
+pub async fn change_stock(world: &World, of: ShardId, by: i64) -> Result<(), String> {
+    let (voucher, shard) = (of.voucher(), of.number);
+    let whole =
+        format!("UPDATE tb_seckill_voucher SET stock = stock + {by} WHERE voucher_id = {voucher}");
+    let part = format!(
+        "UPDATE tb_shard_stock SET stock = stock + {by} WHERE voucher_id = {voucher} AND shard = {shard}"
+    );
+    let change = if of.numbered().is_some() { part } else { whole };
+    try_run(world, &format!("{change} AND stock + {by} BETWEEN 0 AND initial_stock")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    until("the operator derives the stock", async || {
+        let Ok(audit) = ledger::audit(&mut world.servers(), None).await else { return false };
+        let wrong = |it: &Finding| matches!(it, Finding::SqlStock { .. } | Finding::Negative(..));
+        if audit.findings().any(|it| wrong(&it.what)) {
+            let _ = stage::repair(world).await;
+            return false;
+        }
+        true
+    })
+    .await
+}
+
+/// Each insert of orders takes a while, within its transaction.
+pub async fn slow(world: &World) {
+    let on = "INSERT ON tb_voucher_order";
+    let add = if world.url.starts_with("sqlite:") {
+        vec![format!(
+            "CREATE TRIGGER slows BEFORE {on} BEGIN SELECT length(hex(randomblob(200000))); END"
+        )]
+    } else if world.url.starts_with("mysql:") {
+        vec![format!("CREATE TRIGGER slows AFTER {on} FOR EACH ROW DO SLEEP(0.002)")]
+    } else {
+        let function = "CREATE OR REPLACE FUNCTION slows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                        PERFORM pg_sleep(0.1); RETURN NULL; END $$";
+        let each =
+            format!("CREATE TRIGGER slows AFTER {on} FOR EACH STATEMENT EXECUTE FUNCTION slows()");
+        vec![function.to_owned(), each]
+    };
+    run(world, &add).await;
+}
+
+pub async fn slow_no_more(world: &World) {
+    let of = if world.url.starts_with("postgres") { " ON tb_voucher_order" } else { "" };
+    run(world, &[format!("DROP TRIGGER slows{of}")]).await;
 }

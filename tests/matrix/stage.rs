@@ -10,12 +10,13 @@ use seckill_engine::{
     EngineError,
     admission::Admission,
     commands::{Command, Scope},
+    dead_letters::{LETTER_FIELDS, LetterScope},
     ledger, payment,
     recovery::repair,
     vouchers::Vouchers,
 };
 use seckill_model::{
-    Fence, Millis, NewSale, OrderId, ShardId, VoucherId, filter::Filter, ledger::Finding,
+    EntryId, Fence, Millis, NewSale, OrderId, ShardId, VoucherId, filter::Filter, ledger::Finding,
 };
 use seckill_store::fault_injection::Illness;
 use tokio::task::JoinHandle;
@@ -206,6 +207,25 @@ pub async fn give_back(world: &World) -> Result<(), String> {
         .await
         .map(drop)
         .map_err(|error| format!("giving back: {error}"))
+}
+
+/// Replays the dead letters of buyers, as an operator does once their cause is gone; none of their orders may stay one.
+pub async fn replay_letters(world: &World, nodes: &[&str], log: &Log) -> Result<(), String> {
+    let scope = || LetterScope::Matching {
+        filter: Filter::parse("", LETTER_FIELDS).unwrap(),
+        last: EntryId::MAX,
+    };
+    let replay = Command::ReplayLetters { scope: scope(), force: true };
+    world.execute(replay).await.map_err(|error| format!("replay of dead letters: {error}"))?;
+    settle(world, nodes).await?;
+    let seen = Seen::look(world).await;
+    let dead: Vec<i64> =
+        log.all().iter().map(|it| it.order).filter(|it| seen.is_dead(*it)).collect();
+    if dead.is_empty() {
+        return Ok(());
+    }
+    let letters = letters(&mut connection(world), world.keys.count());
+    Err(format!("dead letters after their replay: {dead:?} of {letters:?}"))
 }
 
 /// Repairs the findings of the audit as the operator; returns them.

@@ -219,7 +219,8 @@ impl World {
         self.node_on(Redis::from_url(url).unwrap(), name, &uuid())
     }
 
-    fn node_as(&self, name: &str, instance: &str) -> Node {
+    /// Starts a second node, as this process.
+    pub fn node_as(&self, name: &str, instance: &str) -> Node {
         self.node_on(self.redis.clone(), name, instance)
     }
 
