@@ -1,11 +1,17 @@
 #!lua
 -- Leases numbers of one UTC day for order IDs. The watermark also counts them, in case the counter is lost.
 --
--- KEYS  1 counter of the day (string)  2 watermark (hash)
+-- KEYS  1 counter of the day (string)  2 watermark (hash)  3 reconciled (hash; field ":ids": the generation of IDs), or none
 -- ARGV  1 day (YYYY-MM-DD)  2 number of IDs  3 TTL of the counter (s)  4 IDs known to be leased
 --       5 IDs to skip if neither key exists for the day: both may have been lost
+--       6 with KEYS 3: the generation that the caller knows
 --
--- Returns the end of the lease: its numbers are the last ARGV 2 before that.
+-- Returns the end of the lease: its numbers are the last ARGV 2 before that; or -1 if the generation has ended: the
+-- counters may have been lost with it.
+
+if KEYS[3] and redis.pcall('HGET', KEYS[3], ':ids') ~= ARGV[6] then
+  return -1
+end
 
 set_aside(KEYS[1], 'string')
 set_aside(KEYS[2], 'hash')

@@ -3,16 +3,21 @@
 //! Independent of sales and orders.
 
 use std::{
-    sync::atomic::{AtomicI64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use seckill_model::{OrderId, order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, keys::Partition, scripts};
 use seckill_store::{SharedStore, StoreError};
 
-use super::{EngineError, Result};
+use super::{EngineError, Result, servers::Servers};
 use jiff::{Timestamp, civil::Date};
+use tokio_util::sync::CancellationToken;
 
 /// IDs leased with one INCRBY. A node that stops loses the rest of its lease: 2^32 a day are plenty.
 const LEASE: u64 = 4_096;
@@ -31,26 +36,146 @@ pub fn step_clock(seconds: i64) {
     STEPPED.fetch_add(seconds, Ordering::Relaxed);
 }
 
-/// A second in SQL further ahead than this came from a clock that was corrected since.
-const AHEAD: i64 = 60;
+/// A second in SQL further ahead than this came from a clock that was corrected since: clocks may differ by almost this
+/// much.
+const AHEAD: i64 = 3_600;
+/// How far ahead of its clock a node reserves the seconds of its IDs.
+const RESERVE: i64 = 60;
+/// It reserves more when fewer are left.
+const RESERVE_AGAIN: i64 = 30;
+/// How often that is checked. A clock that was stepped forward dates IDs in the last reserved second until then.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of attempts when nodes that start together conflict.
 const TRIES: u32 = 16;
 
-/// Returns the first second for IDs on a Redis that may have lost its newest increments: later than every second in
-/// which other nodes may have used them. SQL stores it, so that it also increases if nodes start again within a second.
-pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<i64> {
-    let name = format!("ids_from_{}", of.number());
-    for _ in 0..TRIES {
-        let stored = store.setting(&name).await?;
+/// The seconds in which IDs of one generation are dated.
+///
+/// A Redis that was restarted, failed over or emptied may have lost the newest increments of its counters, and issues
+/// their numbers again. The IDs differ if no second is used before and after that, whatever the clocks of the hosts: a node
+/// uses only seconds that SQL has reserved for the generation, and a new generation begins after all that were reserved. If
+/// SQL is unreachable, the last reserved second is used: its numbers still differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dates {
+    first: i64,
+    until: i64,
+    /// As `id_generation.lua` names it; empty for a worker that need not know.
+    generation: String,
+}
+
+impl Default for Dates {
+    /// Every second.
+    fn default() -> Self {
+        Self { first: i64::MIN, until: i64::MAX, generation: String::new() }
+    }
+}
+
+impl Dates {
+    /// The seconds of the present generation on a run of the server: reserves them if it is new. None is before
+    /// `not_before`, the last one that the caller has used.
+    pub(super) async fn of_run(
+        servers: &mut Servers,
+        of: &Partition,
+        run: &str,
+        not_before: i64,
+    ) -> Result<Self> {
+        let mut call = scripts::ID_GENERATION.prepare_invoke();
+        call.key(of.reconciled()).arg(run).arg(uuid::Uuid::new_v4().simple().to_string());
+        let generation: String = servers.conn.invoke(&call).await?;
+        for _ in 0..TRIES {
+            let (text, stored) = Self::stored(&servers.store, of).await?;
+            let now = now();
+            let dates = match stored {
+                Some(stored) if stored.generation == generation => {
+                    if !stored.is_short(now) {
+                        return Ok(stored);
+                    }
+                    Self { until: now + RESERVE, ..stored }
+                }
+                stored => {
+                    let until = stored.map(|it| it.until).filter(|until| *until <= now + AHEAD);
+                    let first = until.unwrap_or(now).max(now).max(not_before) + 1;
+                    let until = first.max(now + RESERVE);
+                    Self { first, until, generation: generation.clone() }
+                }
+            };
+            if dates.store(&servers.store, of, text).await? {
+                return Ok(dates);
+            }
+        }
+        Err(StoreError::Away(reason!("store-reason-contention")).into())
+    }
+
+    /// Reserves more seconds when few are left, as long as SQL knows no newer generation.
+    async fn extended(&self, store: &SharedStore, of: &Partition) -> Result<Option<i64>> {
         let now = now();
-        let last = stored.as_ref().and_then(|stored| stored.parse().ok());
-        let last = last.filter(|last| *last <= now + AHEAD).unwrap_or(now).max(now);
-        let first = last + 1;
-        if store.change_setting(&name, stored.as_deref(), &first.to_string()).await? {
-            return Ok(first);
+        if self.generation.is_empty() || !self.is_short(now) {
+            return Ok(None);
+        }
+        let (text, stored) = Self::stored(store, of).await?;
+        let Some(stored) = stored.filter(|it| it.generation == self.generation) else {
+            return Ok(None);
+        };
+        // Another node may have reserved them.
+        if !stored.is_short(now) {
+            return Ok(Some(stored.until));
+        }
+        let dates = Self { until: now + RESERVE, ..stored };
+        Ok(dates.store(store, of, text).await?.then_some(dates.until))
+    }
+
+    fn is_short(&self, now: i64) -> bool {
+        self.until < now + RESERVE_AGAIN
+    }
+
+    async fn stored(store: &SharedStore, of: &Partition) -> Result<(Option<String>, Option<Self>)> {
+        let text = store.setting(&Self::name(of)).await?;
+        let dates = text.as_ref().and_then(|text| {
+            let mut parts = text.split(' ');
+            let first = parts.next()?.parse().ok()?;
+            // An older version of this program stored only the first one.
+            let until = parts.next().map_or(Some(first), |until| until.parse().ok())?;
+            let generation = parts.next().unwrap_or_default().to_owned();
+            Some(Self { first, until, generation })
+        });
+        Ok((text, dates))
+    }
+
+    async fn store(
+        &self,
+        store: &SharedStore,
+        of: &Partition,
+        old: Option<String>,
+    ) -> Result<bool> {
+        let Self { first, until, generation } = self;
+        let new = format!("{first} {until} {generation}");
+        Ok(store.change_setting(&Self::name(of), old.as_deref(), &new).await?)
+    }
+
+    fn name(of: &Partition) -> String {
+        format!("ids_from_{}", of.number())
+    }
+}
+
+/// Reserves seconds ahead of the clock for the worker that shares `dates`.
+pub(super) async fn keep_reserved(
+    store: SharedStore,
+    of: Partition,
+    dates: Arc<Mutex<Dates>>,
+    stop: CancellationToken,
+) {
+    while stop.run_until_cancelled(tokio::time::sleep(CHECK_EVERY)).await.is_some() {
+        let known = dates.lock().clone();
+        match known.extended(&store, &of).await {
+            Ok(Some(until)) => {
+                let mut dates = dates.lock();
+                if dates.generation == known.generation {
+                    dates.until = dates.until.max(until);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "order IDs cannot be dated later yet"),
         }
     }
-    Err(StoreError::Away(reason!("store-reason-contention")).into())
 }
 
 /// Unix seconds by the clock that dates IDs.
@@ -70,6 +195,7 @@ pub struct IdWorker {
     lease: Option<Lease>,
     /// No ID is issued for an earlier second: a clock that steps back must not make IDs decrease.
     last_second: i64,
+    dates: Arc<Mutex<Dates>>,
 }
 
 #[derive(Debug)]
@@ -87,7 +213,8 @@ impl IdWorker {
 
     /// The same with leases of `least` IDs, for a process that issues few: the rest of a lease is lost.
     pub(super) fn leasing(partition: Partition, least: u64) -> Self {
-        Self { partition, least, lease: None, last_second: i64::MIN }
+        let dates = Arc::default();
+        Self { partition, least, lease: None, last_second: i64::MIN, dates }
     }
 
     /// Issues `count` increasing IDs.
@@ -105,7 +232,7 @@ impl IdWorker {
         count: usize,
         unix_second: i64,
     ) -> Result<Vec<OrderId>> {
-        let second = unix_second.max(self.last_second);
+        let second = unix_second.min(self.dates.lock().until).max(self.last_second);
         let day = utc_day(second);
         let (turns, turn) = (u64::from(self.partition.of()), u64::from(self.partition.number()));
         let mut ids = Vec::with_capacity(count);
@@ -127,9 +254,20 @@ impl IdWorker {
         Ok(ids)
     }
 
-    /// Issues no ID for an earlier second than this one.
-    pub(super) fn not_before(&mut self, unix_second: i64) {
-        self.last_second = self.last_second.max(unix_second);
+    /// The seconds that are reserved for its IDs, to be extended.
+    pub(super) fn dates(&self) -> Arc<Mutex<Dates>> {
+        Arc::clone(&self.dates)
+    }
+
+    /// The last second that it has used.
+    pub(super) fn last_second(&self) -> i64 {
+        self.last_second
+    }
+
+    /// Dates its IDs in these seconds only, and leases numbers only while their generation lasts.
+    pub(super) fn date_in(&mut self, dates: Dates) {
+        self.last_second = self.last_second.max(dates.first);
+        *self.dates.lock() = dates;
     }
 
     /// After a restart of Redis, which may have lost its newest increments: raises the day's counter to what this
@@ -137,25 +275,36 @@ impl IdWorker {
     /// have leased it before that.
     pub async fn reclaim(&mut self, conn: &mut Connection) -> Result<()> {
         let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
-        self.lease_numbers(conn, day, 0).await?;
+        self.lease_numbers(conn, day, 0, "").await?;
         self.lease = Some(Lease { day, next: end, end });
         Ok(())
     }
 
     async fn renew(&mut self, conn: &mut Connection, day: Date, size: u64) -> Result<&mut Lease> {
-        let end = self.lease_numbers(conn, day, size).await?;
+        let generation = self.dates.lock().generation.clone();
+        let end = self.lease_numbers(conn, day, size, &generation).await?;
         Ok(self.lease.insert(Lease { day, next: end - size, end }))
     }
 
     /// Leases `size` numbers after all that are known to be leased; returns their end. If Redis has lost the counter of
     /// the day, other workers may hold leases beyond those: then a random number of them is skipped.
-    async fn lease_numbers(&self, conn: &mut Connection, day: Date, size: u64) -> Result<u64> {
+    async fn lease_numbers(
+        &self,
+        conn: &mut Connection,
+        day: Date,
+        size: u64,
+        generation: &str,
+    ) -> Result<u64> {
         // Never what this worker has leased already, in case Redis has lost its newest increments.
         let leased = self.lease.as_ref().filter(|lease| lease.day == day).map_or(0, |it| it.end);
         let mut call = scripts::LEASE_IDS.prepare_invoke();
         call.key(self.partition.sequence(day)).key(self.partition.watermark());
+        if !generation.is_empty() {
+            call.key(self.partition.reconciled());
+        }
         call.arg(day.to_string()).arg(size).arg(KEEP_SEQUENCE.as_secs()).arg(leased);
-        call.arg(rand::random_range(0..JUMP));
-        Ok(conn.invoke(&call).await?)
+        call.arg(rand::random_range(0..JUMP)).arg(generation);
+        let end: i64 = conn.invoke(&call).await?;
+        u64::try_from(end).map_err(|_| EngineError::Reconciling(self.partition.sequence(day)))
     }
 }

@@ -16,11 +16,11 @@ use seckill_store::StoreError;
 
 use crate::{
     EngineError, Result,
-    ids::{IdWorker, first_second},
+    ids::{Dates, IdWorker},
     ledger::sale_copy::{Synced, sync, try_sync},
     recovery::{
         delivery::{deliver, deliver_each},
-        reconcile::{await_restored, is_reconciled, new_token},
+        reconcile::{await_restored, new_token},
     },
     servers::Servers,
 };
@@ -61,14 +61,15 @@ impl Vouchers<'_> {
     pub async fn buy(&mut self, voucher: VoucherId, user: UserId) -> Result<OrderId> {
         let of = self.servers.keys.partition_of(ShardId::only(voucher));
         let mut ids = IdWorker::leasing(of.clone(), 1);
-        // As in admission: a Redis that was not reconciled may have lost its newest increments.
+        // As in admission: a Redis that was restarted may have lost its newest increments.
         let reconciled = of.reconciled();
         let run = self.servers.conn.run_id(&reconciled).await?;
-        if !is_reconciled(&mut self.servers.conn, &of, &run).await? {
-            ids.not_before(first_second(&self.servers.store, &of).await?);
-        }
+        ids.date_in(Dates::of_run(self.servers, &of, &run, i64::MIN).await?);
         let now = self.servers.conn.now().await?;
         let issued = ids.issue(&mut self.servers.conn, 1).await?;
+        if self.servers.conn.run_id(&reconciled).await? != run {
+            return Err(EngineError::Reconciling(reconciled));
+        }
         let order = issued.first().copied().ok_or(EngineError::Stopping)?;
         match self.servers.store.buy(order, user, voucher, now).await {
             // The same order is written once, so it can be retried.

@@ -84,6 +84,8 @@ scripts! {
     VERIFIED: with_integrity("verified.lua");
     /// Leases order IDs.
     LEASE_IDS: with_integrity("lease_ids.lua");
+    /// Names the generation of order IDs.
+    ID_GENERATION: plain("id_generation.lua");
     /// Removes empty consumers of dead nodes.
     FORGET_CONSUMERS: plain("forget_consumers.lua");
     /// Moves the group back.

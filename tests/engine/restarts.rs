@@ -19,7 +19,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, Fence, Millis, OrderError, OrderId, Outcome, SaleOrder, SaleState, ShardId, UserId,
-    VoucherId,
+    VoucherId, order_id::utc_day,
 };
 use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
@@ -214,6 +214,44 @@ async fn a_counter_that_was_set_back_is_raised_before_others_lease_ids() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 30);
+}
+
+/// Redis loses its newest increments together with the node that made them, whose clock was ahead of the next one's.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_numbers_are_not_issued_again_by_a_clock_behind() {
+    let (mut world, voucher) = World::with_sale(1_000).await;
+    let of = world.keys.home();
+    let mut conn = world.redis.connection();
+    let day = utc_day(Millis::now().0 / 1_000);
+    let mut at_1_000 = redis::pipe();
+    at_1_000.cmd("SET").arg(of.sequence(day)).arg(1_000).ignore();
+    at_1_000.cmd("HSET").arg(of.watermark()).arg("ids_day").arg(day.to_string());
+    at_1_000.arg("ids").arg(1_000).ignore();
+    conn.pipe::<()>(&at_1_000).await.unwrap();
+    let ask = async |world: &World, user: u64| match world.ask(voucher, user).await {
+        Outcome::Admitted { order } => order,
+        outcome => panic!("{outcome:?}"),
+    };
+    fault_injection::step_clock(5);
+    let mut given = Vec::new();
+    for user in 1..=20 {
+        given.push(ask(&world, user).await);
+    }
+    fault_injection::step_clock(-5);
+    world.settled().await;
+    world.stop_node().await;
+    conn.pipe::<()>(&at_1_000).await.unwrap();
+    world.server.kill();
+    world.server.restart();
+    world.start_node();
+    world.admits().await;
+    let second = given[0].unix_seconds();
+    world.until("the clock is there", async || Millis::now().0 / 1_000 >= second).await;
+    for user in 21..=40 {
+        let order = ask(&world, user).await;
+        assert!(!given.contains(&order), "{order} was given twice");
+    }
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

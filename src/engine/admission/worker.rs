@@ -12,7 +12,7 @@ use std::{
 
 use futures::{
     FutureExt as _, StreamExt as _,
-    future::{BoxFuture, join},
+    future::{BoxFuture, join3},
     stream::FuturesOrdered,
 };
 use redis::{RedisError as DriverError, Value, cmd};
@@ -38,7 +38,7 @@ use crate::{
     context::NodeContext,
     deployment,
     event::{self, Event},
-    ids::{IdWorker, first_second},
+    ids::{self, Dates, IdWorker},
     ledger::{
         promise_journal::Journal,
         sale_copy::{self, Expected, Synced},
@@ -181,7 +181,9 @@ impl AdmissionWorker {
     pub fn run(self, stop: CancellationToken) -> BoxFuture<'static, ()> {
         let (context, of) = (self.context.clone(), self.partition.clone());
         let revalidator = Revalidator::new(context, of, Arc::clone(&self.refusals));
-        join(self.work(stop.clone()), revalidator.run(stop)).map(drop).boxed()
+        let (store, of) = (self.servers.store.clone(), self.partition.clone());
+        let reserve = ids::keep_reserved(store, of, self.ids.dates(), stop.clone());
+        join3(self.work(stop.clone()), revalidator.run(stop), reserve).map(drop).boxed()
     }
 
     async fn work(mut self, stop: CancellationToken) {
@@ -456,7 +458,13 @@ impl AdmissionWorker {
         };
         let Some(now) = self.redis_now() else { return Err(batch) };
         let missing = batch.iter().filter(|request| request.order.is_none()).count();
-        match self.ids.issue(&mut self.servers.conn, missing).await {
+        let issued = self.ids.issue(&mut self.servers.conn, missing).await;
+        let here = self.partition.reconciled();
+        if self.servers.conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
+            // Leased from a server that may have issued them before.
+            return Err(batch);
+        }
+        match issued {
             Ok(ids) => {
                 let at = Instant::now();
                 let unnamed = batch.iter_mut().filter(|request| request.order.is_none());
@@ -465,6 +473,11 @@ impl AdmissionWorker {
                     .for_each(|(request, id)| request.order = Some(Proposal { id, at }));
             }
             Err(EngineError::Redis(error)) if error.is_away() => return Err(batch),
+            Err(error @ EngineError::Reconciling(_)) => {
+                self.last_error = Arc::new(error);
+                self.run_id = None;
+                return Err(batch);
+            }
             Err(error) => {
                 reply_all(batch, &Err(rejected(error)));
                 return Ok(None);
@@ -475,7 +488,6 @@ impl AdmissionWorker {
         let oldest = batch.iter().filter_map(|it| Some(it.order?.at.elapsed())).max();
         let left =
             self.answer_within().as_millis() as i64 - oldest.unwrap_or_default().as_millis() as i64;
-        let here = self.partition.reconciled();
         let Servers { conn, keys, .. } = &mut self.servers;
         let Ok(mut connection) = conn.multiplexed(&here).await else { return Err(batch) };
         if conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
@@ -720,9 +732,8 @@ impl AdmissionWorker {
         let (servers, of) = (&mut self.servers, &self.partition);
         self.ids.reclaim(&mut servers.conn).await?;
         let is_first = !is_reconciled(&mut servers.conn, of, &run).await?;
-        if is_first {
-            self.ids.not_before(first_second(&servers.store, of).await?);
-        }
+        let last = self.ids.last_second();
+        self.ids.date_in(Dates::of_run(servers, of, &run, last).await?);
         let promises = self.promises(|shard| self.servers.keys.partition_of(shard) == *of);
         let done = if is_first {
             reconcile_by_count(&mut self.servers, of, &promises, &self.token).await?

@@ -794,7 +794,8 @@ enum Entry {
 /// - The orders in SQL, in the stream and among the dead letters were compared before, and each order is compared again
 ///   in the background. That includes a transaction which the database commits after the end of the process.
 /// - The process has no batch in flight in this run: the script refuses a node that has not reconciled the run.
-/// - The order IDs that it leased are not issued again: the first node on a run issues IDs of later seconds only.
+/// - The order IDs that it issued are not issued again: all nodes on a run date IDs after the seconds that SQL had reserved
+///   for earlier ones.
 /// - A sale that it was reconciling stays closed until the lease in Redis expires; a cut is undone by the next node.
 /// - A new process under its name has another ID, and is waited for.
 pub async fn await_peers(

@@ -45,9 +45,9 @@ impl Store {
                 quotient("create_time - $1", "$2")
             );
             // An order is written after its ID was issued, and seldom much later, so the primary key covers all of
-            // them. The clocks of nodes and Redis differ slightly.
+            // them. The clocks of nodes and Redis differ slightly, and after a restart of Redis IDs are dated ahead.
             let first = first_id((begin - DAY_S).max(EPOCH_SECONDS));
-            let last = first_id((end + 60).min(LAST_S));
+            let last = first_id((end + 120).min(LAST_S));
             let values = params![begin * 1_000, step * 1_000, first, last, end * 1_000];
             let persisted = bars(&conn.rows(query, values).await?, spans);
             Ok(OrderFlow { from: Millis(begin * 1_000), step_s, admitted, persisted })
