@@ -35,6 +35,8 @@ pub struct Trace {
     pub partition: Option<u16>,
     /// Whether its buyer holds it in Redis; `None` if the buyer is unknown.
     pub held: Option<bool>,
+    /// Its place among the orders of its buyer: by SQL, otherwise where the buyer holds it in Redis.
+    pub place: Option<u8>,
     /// Its entry in the stream; `None` if none was found near the time in its ID.
     pub entry: Option<(EntryId, DeliveryState)>,
     /// There are more entries near that time than were read: it may be one of them.
@@ -52,15 +54,21 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
         location,
         partition: None,
         held: None,
+        place: None,
         entry: None,
         more: false,
         delivered: None,
     };
-    let Some((seat, voucher)) = bought else { return Ok(trace) };
-    let shard = servers.shard_of(voucher, seat.user).await?;
+    let Some((user, voucher, place)) = bought else { return Ok(trace) };
+    let shard = servers.shard_of(voucher, user).await?;
     let of = servers.keys.partition_of(shard);
     trace.partition = (servers.keys.count() > 1).then(|| of.number());
-    trace.held = Some(servers.held(shard, [seat]).await? == [Some(id)]);
+    // Only SQL knows the place; another order may be at any, whatever the limit is by now.
+    let numbers = place.map_or(1..=u8::MAX, |place| place..=place);
+    let places = numbers.clone().map(|number| Place { user, number });
+    let held = servers.held(shard, places).await?;
+    let at = numbers.zip(held).find_map(|(number, held)| (held == Some(id)).then_some(number));
+    (trace.held, trace.place) = (Some(at.is_some()), place.or(at));
     let entry = match trace.location {
         Location::Undelivered { entry, .. } | Location::Pending { entry, .. } => Some(entry),
         Location::Persisted { ref order } => {
@@ -87,19 +95,17 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
     Ok(trace)
 }
 
-/// The buyer and the voucher.
-fn bought(location: &Location) -> Option<(Place, VoucherId)> {
-    // Only SQL knows the place; others are assumed to be the first.
-    let first = |user: &UserId| Place { user: *user, number: 1 };
+/// The buyer, the voucher, and the place by SQL.
+fn bought(location: &Location) -> Option<(UserId, VoucherId, Option<u8>)> {
     match location {
         // An order of an ordinary voucher exists only in SQL.
         Location::Persisted { order } => {
-            Some((Place { user: order.user_id, number: order.place? }, order.voucher_id))
+            Some((order.user_id, order.voucher_id, Some(order.place?)))
         }
         Location::Undelivered { user_id, voucher_id, .. }
         | Location::Pending { user_id, voucher_id, .. }
         | Location::Dead { user_id, voucher_id, .. }
-        | Location::Lost { user_id, voucher_id } => Some((first(user_id), *voucher_id)),
+        | Location::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, None)),
         Location::Unknown => None,
     }
 }

@@ -21,8 +21,8 @@ use seckill_engine::{
     trace,
 };
 use seckill_model::{
-    EntryId, ForeignKey, Message, Millis, NO_NUMBER, OrderEntry, OrderFilter, OrderId, OrderStatus,
-    ShardId, UserId, Verdict, ledger::Finding,
+    EntryId, ForeignKey, Message, Millis, NO_NUMBER, NewSale, OrderEntry, OrderFilter, OrderId,
+    OrderStatus, Outcome, ShardId, UserId, Verdict, ledger::Finding,
 };
 use seckill_redis::{
     Connection, Layout, Redis, RedisError, stream,
@@ -240,6 +240,25 @@ async fn an_entry_is_found_among_the_many_of_its_second() {
     let trace = trace::follow(&mut servers, order).await.unwrap();
     let found = trace.entry.as_ref().map(|(entry, _)| entry.in_stream());
     assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
+}
+
+/// Before it is in SQL, only Redis has the place of an order.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_order_of_a_buyer_is_traced_at_its_place() {
+    let world = World::start().await;
+    let voucher = world.create(NewSale { limit: 2, ..sale(10) }).await;
+    world.hold().await;
+    let mut orders = Vec::new();
+    for _ in 0..2 {
+        let Outcome::Admitted { order } = world.ask(voucher, 7).await else { panic!() };
+        orders.push(order);
+    }
+    for (order, place) in orders.into_iter().zip([1, 2]) {
+        let trace = trace::follow(&mut world.servers(), order).await.unwrap();
+        assert_eq!((trace.held, trace.place), (Some(true), Some(place)), "{trace:?}");
+    }
+    world.release().await;
+    world.settled_and_balanced().await;
 }
 
 /// A node issued the ID while its clock was a day ahead; the entry and the row have the time of Redis.

@@ -56,6 +56,7 @@ pub(super) fn trace(id: OrderId) -> Trace {
         location: Location::Persisted { order },
         partition: None,
         held: Some(true),
+        place: Some(1),
         entry: Some((entry(), DeliveryState::Acknowledged)),
         more: false,
         delivered: None,

@@ -129,11 +129,13 @@ fn exact(scene: &Scene, at: Millis, before: Option<Millis>) -> String {
 fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     match &trace.location {
         Location::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
-        // Only SQL has the place; otherwise the first one is assumed.
+        // Without a row, its place is that in Redis; the first one is not named.
         Location::Undelivered { user_id, voucher_id, .. }
         | Location::Pending { user_id, voucher_id, .. }
         | Location::Dead { user_id, voucher_id, .. }
-        | Location::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, Some(1))),
+        | Location::Lost { user_id, voucher_id } => {
+            Some((*user_id, *voucher_id, Some(trace.place.unwrap_or(1))))
+        }
         Location::Unknown => None,
     }
 }
