@@ -596,7 +596,8 @@ async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
         }
         Conn::Postgres(_) => {
             // By the sequence itself: other transactions have taken numbers that no row shows yet, and it must not be set
-            // back to one of them.
+            // back to one of them. None takes a number between the look and the change.
+            conn.execute("LOCK TABLE tb_voucher IN SHARE ROW EXCLUSIVE MODE", params![]).await?;
             let raise = "SELECT CASE WHEN taken < $1 \
                  THEN setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) END \
                  FROM (SELECT nextval(pg_get_serial_sequence('tb_voucher', 'id')) AS taken) AS next";

@@ -1,3 +1,4 @@
+use futures::future::join_all;
 use seckill_model::{
     Fence, Millis, NewSale, OrderEntry, OrderFilter, OrderTerms, Sale, SaleOrder, SaleShard,
     SaleState, ShardId, Spread, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
@@ -5,11 +6,14 @@ use seckill_model::{
 };
 use seckill_store::{AuditEntry, SharedStore, StoreError, Written};
 
+use sqlx::Connection as _;
+
+use crate::support::Postgres;
 use crate::world::newest;
 
 use crate::world::restock;
 
-use super::{NOW, entry, id, sale_of};
+use super::{NOW, entry, few, id, sale_of};
 
 pub(crate) async fn a_sale_is_kept_as_it_was_given(store: SharedStore) {
     let wanted = NewSale {
@@ -302,4 +306,29 @@ pub(crate) async fn shards_are_adopted_one_by_one(store: SharedStore) {
     assert_eq!((adopted.initial, adopted.stock, adopted.version), (10, 10, 10));
     let listed = store.vouchers(None, 9).await.unwrap();
     assert_eq!(listed.iter().map(|it| it.voucher_id).collect::<Vec<_>>(), [voucher, lost]);
+}
+
+/// Each reservation takes its time between the look at the sequence and its change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequence_is_not_set_back_beside_new_vouchers() {
+    let url = Postgres::shared().database().await;
+    drop(seckill_store::open(&url, &few()).await.unwrap());
+    let slow = "CREATE FUNCTION public.pg_get_serial_sequence(of TEXT, part TEXT) RETURNS TEXT \
+        LANGUAGE plpgsql VOLATILE AS $$ BEGIN PERFORM pg_sleep(random() / 5); \
+        RETURN pg_catalog.pg_get_serial_sequence(of, part); END $$; \
+        DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', \
+        current_database()); END $$";
+    let mut conn = sqlx::PgConnection::connect(&url).await.unwrap();
+    sqlx::raw_sql(slow).execute(&mut conn).await.unwrap();
+    let store = seckill_store::open(&url, &few()).await.unwrap();
+    for round in 1..=5 {
+        let made = join_all((0..4).map(async |_| {
+            store.reserve_numbers(VoucherId(round * 100)).await?;
+            store.create_voucher(&VoucherDetails::titled("tea"), NOW).await
+        }));
+        let mut made: Vec<_> = made.await.into_iter().map(Result::unwrap).collect();
+        made.sort_unstable();
+        made.dedup();
+        assert!(made.len() == 4 && made[0] > VoucherId(round * 100), "{made:?}");
+    }
 }
