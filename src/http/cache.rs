@@ -70,10 +70,14 @@ impl Cache {
             }
             if let Some(token) = self.lock(keys).await? {
                 let loaded = load.await;
-                match &loaded {
-                    Ok(value) => self.store(keys, &token, value.as_ref()).await?,
+                let ended = match &loaded {
+                    Ok(value) => self.store(keys, &token, value.as_ref()).await,
                     // Others may try; a stale value is better than none.
-                    Err(_) => self.unlock(keys).await?,
+                    Err(_) => self.unlock(keys).await,
+                };
+                if let Err(error) = ended {
+                    // The answer does not depend on Redis; the lock expires.
+                    tracing::debug!(?error, entry = keys.entry, "a loaded value was not cached");
                 }
                 return match (loaded, found) {
                     (Err(_), Some(Entry { value, .. })) => Ok(value),

@@ -547,6 +547,17 @@ async fn a_sale_over_shards_is_created_shown_and_bought_over_http() {
         (got["stock"].clone(), got["shards"].clone())
     };
     assert_eq!(shown(pot).await, (json!(10), json!(4)));
+    // A change of the sale is seen at once.
+    let state = async || {
+        let got = door.send(Method::GET, &format!("/voucher/{pot}"), "").await;
+        got.body["data"]["state"].clone()
+    };
+    for _ in 0..3 {
+        assert_eq!(state().await, "running");
+        world.execute(Command::PauseSale(pot)).await.unwrap();
+        assert_eq!(state().await, "paused");
+        world.execute(Command::ResumeSale(pot)).await.unwrap();
+    }
     let first = VoucherId(pot.0 + 1);
     let got = door.send(Method::GET, &format!("/voucher/{first}"), "").await;
     assert_eq!(got.status, 404, "a shard is not a voucher of its own: {}", got.body);
@@ -721,6 +732,24 @@ async fn a_voucher_is_loaded_by_one_reader_and_stale_meanwhile() {
     assert_eq!(world.server.query::<String>(&["GET", &missing]), "null");
     assert_eq!(world.create(sale(1)).await, next);
     assert_eq!(door.send(Method::GET, &path, "").await.status, 200);
+    door.close().await;
+}
+
+/// Redis refuses to store the value; the reader has it already.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voucher_that_cannot_be_cached_is_answered() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let entry = world.keys.voucher_cache(voucher).entry;
+    let _: () =
+        world.server.query(&["ACL", "SETUSER", "default", "resetkeys", "%R~*", "~*:loading:*"]);
+    for path in [format!("/voucher/{voucher}"), format!("/voucher/{}", voucher.0 + 10)] {
+        let got = door.send(Method::GET, &path, "").await;
+        let expected = if path.ends_with(&format!("/{voucher}")) { 200 } else { 404 };
+        assert_eq!(got.status, expected, "{path}: {}", got.body);
+    }
+    let _: () = world.server.query(&["ACL", "SETUSER", "default", "allkeys"]);
+    assert_eq!(world.server.query::<u64>(&["EXISTS", &entry]), 0);
     door.close().await;
 }
 
