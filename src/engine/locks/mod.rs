@@ -5,6 +5,7 @@
 //! acquisition, each call states the depth it wants so that a retry is harmless, and each acquisition has a fencing
 //! token.
 
+mod lease_clock;
 mod multi;
 mod name;
 mod reentrant;

@@ -15,7 +15,10 @@ use seckill_redis::{Layout, Redis, RedisError, SharedConnection, scripts};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{LockError, LockName, Result, Watchdog, name::new_owner, release_call, wakeup::Bells};
+use super::{
+    LockError, LockName, Result, Watchdog, lease_clock::LeaseInstant, name::new_owner,
+    release_call, wakeup::Bells,
+};
 
 /// Polling interval of waiters while the subscription is down.
 const UNSUBSCRIBED_POLL: Duration = Duration::from_millis(50);
@@ -69,7 +72,7 @@ pub(super) enum Cleanup {
     /// A guard was dropped.
     Dropped(Arc<Held>),
     /// An acquisition was cancelled; Redis may have granted it.
-    Cancelled(LockName, String, Instant),
+    Cancelled(LockName, String, LeaseInstant),
 }
 
 impl Cleanup {
@@ -77,7 +80,7 @@ impl Cleanup {
     pub(super) fn is_over(&self) -> bool {
         match self {
             Self::Dropped(held) => held.is_over(),
-            Self::Cancelled(_, _, until) => Instant::now() > *until,
+            Self::Cancelled(_, _, until) => LeaseInstant::now() > *until,
         }
     }
 }
@@ -163,7 +166,7 @@ impl Locks {
     async fn attempt(&self, attempt: &mut Attempt<'_>, counts: Duration) -> Result<Guard> {
         let lease = self.shared.timing.lease;
         attempt.open = true;
-        let sent = Instant::now();
+        let sent = LeaseInstant::now();
         let asked = self.ask(attempt.name, attempt.owner, 1, counts);
         let Ok(answer) = tokio::time::timeout(REPLY_TIMEOUT, asked).await else {
             let (address, millis) = (self.address().to_owned(), REPLY_TIMEOUT.as_millis() as u64);
@@ -172,7 +175,7 @@ impl Locks {
         match answer? {
             Reply::Held { token } => {
                 let until = sure_until(sent, lease);
-                if Instant::now() >= until {
+                if LeaseInstant::now() >= until {
                     // The attempt is still open, so dropping it releases the lock.
                     return Err(LockError::TooSlow { lease, took: sent.elapsed() });
                 }
@@ -196,7 +199,7 @@ impl Locks {
     /// Increments the depth.
     pub(super) async fn reenter(&self, held: &Arc<Held>) -> Result<Guard> {
         let mut depth = held.depth.lock().await;
-        let sent = Instant::now();
+        let sent = LeaseInstant::now();
         match self.ask(&held.name, &held.owner, *depth + 1, Duration::ZERO).await? {
             Reply::Held { .. } => {
                 *depth += 1;
@@ -283,7 +286,7 @@ impl Locks {
             call.key(self.shared.keys.lock(held.name.as_str()));
             call.arg(&held.owner).arg(held.name.as_str());
         }
-        let sent = Instant::now();
+        let sent = LeaseInstant::now();
         let known: Vec<bool> = self.invoke(&call).await?;
         for (held, known) in page.iter().zip(known) {
             if known {
@@ -339,7 +342,7 @@ struct Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if self.open {
-            let until = Instant::now() + self.locks.shared.timing.lease;
+            let until = LeaseInstant::now().plus(self.locks.shared.timing.lease);
             let later = Cleanup::Cancelled(self.name.clone(), self.owner.to_owned(), until);
             self.locks.defer(later);
         }
@@ -359,17 +362,19 @@ pub(super) struct Held {
     abandoned: AtomicBool,
     /// Current depth; the mutex serializes changes.
     pub(super) depth: tokio::sync::Mutex<u32>,
-    /// By this node's monotonic clock; always before the lease expires in Redis.
-    until: Mutex<Instant>,
+    /// By this host's clock; always before the lease expires in Redis.
+    until: Mutex<LeaseInstant>,
     lost: CancellationToken,
 }
 
+/// How often the clock of a lease is read, in case the host was suspended.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Work under a lease ends when a tenth of the lease is left: clock rates differ, and cancellation takes time.
 const SURE: f64 = 0.9;
 
 /// Time until which a lease requested at `sent` is certainly valid.
-fn sure_until(sent: Instant, lease: Duration) -> Instant {
-    sent + lease.mul_f64(SURE)
+fn sure_until(sent: LeaseInstant, lease: Duration) -> LeaseInstant {
+    sent.plus(lease.mul_f64(SURE))
 }
 
 impl Held {
@@ -378,7 +383,7 @@ impl Held {
         owner: String,
         lease: Duration,
         token: i64,
-        until: Instant,
+        until: LeaseInstant,
     ) -> Self {
         let depth = tokio::sync::Mutex::new(1);
         let (until, lost) = (Mutex::new(until), CancellationToken::new());
@@ -386,19 +391,19 @@ impl Held {
         Self { name, owner, lease, token, guards, abandoned, depth, until, lost }
     }
 
-    fn until(&self) -> Instant {
+    fn until(&self) -> LeaseInstant {
         *self.until.lock()
     }
 
     /// Records that Redis renewed the lease requested at `sent`.
-    pub(super) fn renewed_at(&self, sent: Instant) {
+    pub(super) fn renewed_at(&self, sent: LeaseInstant) {
         let mut until = self.until.lock();
         *until = sure_until(sent, self.lease).max(*until);
     }
 
     /// Returns whether the lease has expired in Redis as well.
     pub(super) fn is_over(&self) -> bool {
-        Instant::now() > self.until() + self.lease.mul_f64(1.0 - SURE)
+        LeaseInstant::now() > self.until().plus(self.lease.mul_f64(1.0 - SURE))
     }
 
     pub(super) fn mark_lost(&self) {
@@ -444,19 +449,20 @@ impl Guard {
 
     /// Returns whether it is certainly held, by this node's clock.
     pub fn is_held(&self) -> bool {
-        !self.held.lost.is_cancelled() && Instant::now() < self.held.until()
+        !self.held.lost.is_cancelled() && LeaseInstant::now() < self.held.until()
     }
 
     /// Completes when the lock is lost: its lease is about to expire, it was force-released, or Redis lost it.
     pub async fn lost(&self) {
         loop {
-            let until = self.held.until();
+            // Timers stop while the host is suspended.
+            let left = self.held.until().left().min(LOOK_EVERY);
             tokio::select! {
                 () = self.held.lost.cancelled() => return,
-                () = tokio::time::sleep_until(until.into()) => {}
+                () = tokio::time::sleep(left) => {}
             }
             // A renewal may have extended it.
-            if Instant::now() >= self.held.until() {
+            if LeaseInstant::now() >= self.held.until() {
                 return self.held.mark_lost();
             }
         }
@@ -516,5 +522,29 @@ impl Drop for Guard {
             self.let_go(&locks);
             locks.defer(Cleanup::Dropped(Arc::clone(&self.held)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::lease_clock::SUSPENDED, *};
+
+    /// Timers and `Instant` stop while the host is suspended; the lease in Redis ends.
+    #[tokio::test]
+    async fn a_lock_is_not_held_after_a_suspend_of_its_lease() {
+        let (lease, name) = (Duration::from_secs(30), LockName::new("a").unwrap());
+        let until = sure_until(LeaseInstant::now(), lease);
+        let held = Arc::new(Held::new(name, "node/task".to_owned(), lease, 1, until));
+        let guard = Guard { held, locks: None };
+        assert!(guard.is_held());
+        SUSPENDED.set(lease);
+        assert!(!guard.is_held());
+        SUSPENDED.set(Duration::ZERO);
+        let work = guard.run(async {
+            SUSPENDED.set(lease);
+            std::future::pending::<()>().await;
+        });
+        let ended = tokio::time::timeout(Duration::from_secs(5), work).await;
+        assert_eq!(ended, Ok(Err(LockError::Lost(guard.name().clone()))));
     }
 }
