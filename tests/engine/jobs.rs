@@ -587,3 +587,21 @@ async fn a_node_killed_during_a_run_blocks_others_for_one_lease() {
     b.stop.cancel();
     task.await.unwrap();
 }
+
+/// It is paused while it runs, so no later run finds that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_paused_job_is_lost_with_its_node() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = crate::world::open_sqlite(files.path()).await;
+    let (_a, a) = process("a", &server, files.path(), "endless");
+    wait_for_run(&store, "tick", JobOutcome::Running).await;
+    store.pause_job("tick", true, Millis::now()).await.unwrap();
+    let b = JobNode::new(&Redis::from_url(&server.url()).unwrap(), &store, "b");
+    let task = b.schedule(vec![job("tick", "every 1s", tick(&Arc::default()))]);
+    a.signal(Signal::KILL);
+    assert_eq!(wait_for_run(&store, "tick", JobOutcome::Lost).await.node, "a");
+    assert_eq!(store.runs(Some("tick"), 9).await.unwrap().len(), 1, "it stays paused");
+    b.stop.cancel();
+    task.await.unwrap();
+}

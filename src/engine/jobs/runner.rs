@@ -56,7 +56,11 @@ impl Runner {
             other => other?,
         };
         let now = self.deployment.redis.connection().now().await?;
-        let ran = self.run_one(job, now, Cause::Operator, now, &guard, stop).await;
+        let ran = async {
+            self.lose_runs(job, &guard, now).await?;
+            self.run_one(job, now, Cause::Operator, now, &guard, stop).await
+        };
+        let ran = ran.await;
         if let Err(error) = guard.release().await {
             tracing::warn!(job = job.name, %error, "the job's lock was not released");
         }
@@ -93,6 +97,13 @@ impl Runner {
         let (name, task) = (LockName::new(job_lock(&job.name))?, "run");
         // Renewed while this node lives, so that a dead node blocks others for one lease at most.
         Ok(self.locks.try_for(&name, task, wait).await?)
+    }
+
+    /// Marks runs of nodes that have lost the lock, which `guard` holds now.
+    pub(super) async fn lose_runs(&self, job: &Job, guard: &Guard, now: Millis) -> Result<()> {
+        let why = Message::of(&reason!("job-node-lost"));
+        self.deployment.store.lose_runs(&job.name, guard.token(), &why, now).await?;
+        Ok(())
     }
 
     /// Runs the job under its lock; `None` if that due time was claimed already, or the job is paused.

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use seckill_model::{Cause, JobOutcome, Message, Millis, reason::reason};
+use seckill_model::{Cause, JobOutcome, Millis};
 use seckill_redis::Connection;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -96,7 +96,14 @@ impl Follow {
         let (job, store) = (&self.job, &self.runner.deployment.store);
         let switch = store.job_switches().await?.into_iter().find(|it| it.name == job.name);
         if switch.as_ref().is_some_and(|it| it.paused) {
-            return Ok(Next::Wait(LOOK_AGAIN));
+            let newest = store.runs(Some(&job.name), 1).await?;
+            return Ok(match newest.first() {
+                // Its node may be dead: the lock shows that, under which this run does not begin.
+                Some(run) if run.outcome == JobOutcome::Running => {
+                    Next::Run(run.due, Cause::Missed)
+                }
+                _ => Next::Wait(LOOK_AGAIN),
+            });
         }
         let now = self.conn.now().await?;
         // A clock that stepped back counts from there.
@@ -157,9 +164,7 @@ impl Follow {
     /// The same under the lock: another node may have run it since it was found to be due.
     async fn run_locked(&mut self, guard: &Guard) -> Result<bool> {
         let now = self.conn.now().await?;
-        let why = Message::of(&reason!("job-node-lost"));
-        let store = &self.runner.deployment.store;
-        store.lose_runs(&self.job.name, guard.token(), &why, now).await?;
+        self.runner.lose_runs(&self.job, guard, now).await?;
         let Next::Run(due, cause) = self.next().await? else { return Ok(false) };
         if self.stop.is_cancelled() || !guard.is_held() {
             return Ok(false);
