@@ -7,14 +7,16 @@ use seckill_engine::{
         Command, LoadTest, Reply,
         group::{Rewind, RewindReport, To, rewind, show},
     },
-    ledger,
+    ledger, payment,
     recovery::partition_repair,
 };
 use seckill_model::{
-    EntryId, OrderError, Outcome, Reason, ShardId, VoucherId, ledger::Finding, reason::reason,
+    EntryId, Fence, Millis, OrderError, Outcome, Reason, ShardId, VoucherId, ledger::Finding,
+    reason::reason,
 };
 use seckill_redis::{dead_letters, stream, stream_stats::StreamStats};
 use seckill_store::ActivityFilter;
+use tokio_util::sync::CancellationToken;
 
 /// A sale with this many orders, all written.
 async fn sold(world: &World, buyers: u64) -> VoucherId {
@@ -221,6 +223,26 @@ async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
     rewound(&world, plan).await.unwrap();
     world.release().await;
     world.settled_and_balanced().await;
+}
+
+/// The database is restored from a backup before the orders, which were written and closed since.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_closed_after_a_backup_are_not_written_by_a_rewind() {
+    let world = World::start().await;
+    let voucher = sold(&world, 10).await;
+    let (now, fence) = (Millis::now(), Fence { name: "close".to_owned(), token: 1 });
+    let (mut servers, stop) = (world.servers(), CancellationToken::new());
+    let before = now.plus(1_000_000);
+    let closed = payment::close_overdue(&mut servers, before, now, &fence, &stop).await.unwrap();
+    assert_eq!((closed.orders, closed.given_back), (10, 10));
+    for forget in ["DELETE FROM tb_give_back", "DELETE FROM tb_voucher_order"] {
+        sqlx::query(forget).execute(&mut world.sql().await).await.unwrap();
+    }
+    let plan = preview(&world, "start", None).await.unwrap();
+    rewound(&world, plan).await.unwrap();
+    world.settled().await;
+    assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 0);
+    world.balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
