@@ -166,9 +166,10 @@ impl Seen {
         all.copied().collect()
     }
 
-    /// Whether a dead letter holds this order.
+    /// Whether only a dead letter holds this order: a node that could not keep a promise may have buried it before its
+    /// entry was written.
     pub fn is_dead(&self, order: i64) -> bool {
-        self.dead.contains(&order)
+        self.dead.contains(&order) && !self.orders.contains_key(&order)
     }
 
     /// Ledger violations, which the engine's audit must find as well.
