@@ -67,6 +67,12 @@ START TRANSACTION;
 SET @has_shards = (
     SELECT COUNT(*) FROM information_schema.columns
     WHERE table_schema = DATABASE() AND table_name = 'tb_seckill_voucher' AND column_name = 'shard_of');
+-- No change of a sale that a node of an earlier version makes meanwhile is lost: it waits, and fails.
+SET @change = IF(@has_shards = 0, 'DO 0',
+    'SELECT COUNT(*) INTO @locked FROM tb_seckill_voucher WHERE shard_of IS NOT NULL FOR UPDATE');
+PREPARE change_of_rows FROM @change;
+EXECUTE change_of_rows;
+DEALLOCATE PREPARE change_of_rows;
 -- Where a change had reached some of the shards, the sale has the state that sells less.
 SET @change = IF(@has_shards = 0, 'DO 0',
     'INSERT INTO tb_seckill_voucher (voucher_id, initial_stock, stock, begin_time, end_time, state, version,

@@ -4,6 +4,9 @@
 -- Every order is rewritten, which takes longer than a statement may.
 SET LOCAL statement_timeout = 0;
 
+-- Nodes of an earlier version may go on writing meanwhile: the longest locks come first, not one after another.
+LOCK TABLE tb_voucher_order, tb_give_back, tb_seckill_voucher, tb_voucher IN ACCESS EXCLUSIVE MODE;
+
 -- In a sale over shards, `stock` and `delivered_version` are NULL: each shard has its own, in `tb_shard_stock`.
 -- `initial_stock` is the sum of its shards, `version` counts the changes of the sale itself.
 ALTER TABLE tb_seckill_voucher ALTER COLUMN stock DROP NOT NULL, ALTER COLUMN delivered_version DROP NOT NULL;

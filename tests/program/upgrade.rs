@@ -8,7 +8,9 @@ use serde_json::Value;
 use sqlx::{AnyConnection, Connection as _, Executor as _, migrate::Migrator};
 use tempfile::TempDir;
 
-use crate::support::{LONG, MariaDb, Postgres, Ran, Seckill, TestRedis, wait_until_blocking};
+use crate::support::{
+    LONG, MariaDb, Postgres, Ran, Seckill, TestRedis, wait_until, wait_until_blocking,
+};
 
 const SHARDS: u16 = 4;
 const PIECES: i64 = 25;
@@ -309,4 +311,71 @@ async fn orders_in_flight_become_those_of_the_voucher_sold_on_mariadb() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_in_flight_become_those_of_the_voucher_sold_on_postgres() {
     orders_in_flight_become_those_of_the_voucher_sold(2).await;
+}
+
+/// A database of the old version on a server, with its Redis.
+async fn old_deployment(kind: usize) -> (String, TestRedis) {
+    let url = if kind == 1 {
+        MariaDb::shared().database().await
+    } else {
+        Postgres::shared().database().await
+    };
+    sqlx::any::install_default_drivers();
+    let mut sql = AnyConnection::connect(&url).await.unwrap();
+    old_schema(&mut sql, kind).await;
+    old_rows(&mut sql, kind, &orders()).await;
+    // MySQL may end the connection first.
+    let _ = sql.close().await;
+    let server = TestRedis::start();
+    old_keys(&mut server.connection(), &orders());
+    (url, server)
+}
+
+/// A node of the old version that still runs holds locks in the order of its transactions, and deadlocks with the upgrade.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_that_met_a_deadlock_is_repeated() {
+    let (url, server) = old_deployment(2).await;
+    let mut old = AnyConnection::connect(&url).await.unwrap();
+    let mut looking = AnyConnection::connect(&url).await.unwrap();
+    old.execute("BEGIN").await.unwrap();
+    old.execute("SELECT 1 FROM tb_seckill_voucher FOR UPDATE").await.unwrap();
+    let (home, redis) = (Seckill::new(), server.url());
+    let upgrading = home.spawn(&["--redis", &redis, "--database", &url, "sale", "list", "--json"]);
+    let waits = "SELECT COUNT(*), 0 FROM pg_stat_activity WHERE datname = current_database() \
+         AND wait_event_type = 'Lock'";
+    wait_until(LONG, "the upgrade waits for the lock", async || {
+        rows(&mut looking, waits).await[0].0 > 0
+    })
+    .await;
+    // One of the two is rolled back.
+    let _ = old.execute("SELECT 1 FROM tb_voucher_order FOR UPDATE").await;
+    let _ = old.execute("ROLLBACK").await;
+    let sales = upgrading.wait(LONG).expect_code(0).json();
+    assert_eq!(sales[0]["voucher_id"], 1, "{sales}");
+}
+
+/// A change of a sale by a node of the old version comes before the upgrade, or fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_change_of_a_sale_is_lost_beside_an_upgrade() {
+    let (url, server) = old_deployment(1).await;
+    let mut holding = AnyConnection::connect(&url).await.unwrap();
+    let mut old = AnyConnection::connect(&url).await.unwrap();
+    holding.execute("BEGIN").await.unwrap();
+    // For one of the last statements of the upgrade.
+    holding.execute("SELECT id FROM tb_audit_log FOR UPDATE").await.unwrap();
+    let (home, redis) = (Seckill::new(), server.url());
+    let upgrading = home.spawn(&["--redis", &redis, "--database", &url, "sale", "list", "--json"]);
+    let waits = "SELECT COUNT(*), 0 FROM information_schema.processlist \
+         WHERE db = DATABASE() AND info LIKE 'UPDATE tb_audit_log%'";
+    wait_until(LONG, "the upgrade has rewritten the sales", async || {
+        rows(&mut old, waits).await[0].0 > 0
+    })
+    .await;
+    old.execute("SET SESSION innodb_lock_wait_timeout = 1").await.unwrap();
+    let pause = "UPDATE tb_seckill_voucher SET state = 'paused', version = version + 1 WHERE voucher_id = 2";
+    let lost = old.execute(pause).await;
+    assert!(lost.is_err(), "{lost:?}");
+    holding.execute("ROLLBACK").await.unwrap();
+    let sales = upgrading.wait(LONG).expect_code(0).json();
+    assert_eq!(sales[0]["state"], "running", "{sales}");
 }

@@ -25,6 +25,8 @@ use crate::{
 
 /// Bound on an upgrade of the schema of a database that has orders.
 const UPGRADE: Duration = Duration::from_hours(1);
+/// Maximum number of attempts of one, if other transactions hold locks that it needs.
+const UPGRADE_TRIES: u32 = 10;
 
 type Options<D> = <<D as Driver>::Connection as Connection>::Options;
 
@@ -78,30 +80,53 @@ where
 {
     let options = options::<D>(url, settings)?;
     let shown = D::shown(&options);
-    let no_answer =
-        |_| StoreError::Away(reason!("store-reason-unreachable", server = shown.as_str()));
     let session: Arc<[String]> = D::session(settings).into();
-    let connecting = timeout(settings.connect(), options.connect()).await.map_err(no_answer)?;
-    let mut conn = connecting.map_err(|error| D::DIALECT.store_error(error))?;
-    let preparing = timeout(settings.transaction(), async {
-        prepare::<D>(&mut conn, &session).await?;
-        let page = D::check(&mut conn).await?;
-        let is_upgrade = examine_schema::<D>(&mut conn, settings, &shown).await?;
-        Ok((page, is_upgrade))
-    });
-    let prepared = preparing.await.map_err(no_answer)?;
-    let (page, is_upgrade) = prepared.map_err(|fault: Fault| fault.store_error(D::DIALECT))?;
-    // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
-    let within = if is_upgrade { UPGRADE } else { settings.transaction() };
-    let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
-    let migrated = migrated.map_err(no_answer)?;
-    migrated.map_err(|fault| schema::fault(D::migrator(), fault).store_error(D::DIALECT))?;
-    // It holds the lock, which ends with the connection even if that breaks.
-    let _ = timeout(settings.connect(), conn.close()).await;
+    let mut tries = 1;
+    let page = loop {
+        match upgrade::<D>(&options, settings, &shown, &session).await {
+            Ok(page) => break page,
+            // Nodes of the version before may go on writing meanwhile.
+            Err(Fault::Sql(error)) if D::DIALECT.is_transient(&error) && tries < UPGRADE_TRIES => {
+                tries += 1;
+                tracing::info!(%error, "the upgrade of the schema met other transactions; once more");
+            }
+            Err(fault) => return Err(fault.store_error(D::DIALECT)),
+        }
+    };
     let wait = Duration::from_millis(settings.acquire_ms);
     let pool = PoolOptions::new().max_connections(settings.pool).acquire_timeout(wait);
     let sessions = Sessions::new(D::POOL, pool, options, settings.transaction(), session, page);
     Ok((shown, sessions))
+}
+
+/// Checks the server and upgrades the schema, with a connection of its own; returns the maximum number of IDs or rows per
+/// statement.
+async fn upgrade<D: Server>(
+    options: &Options<D>,
+    settings: &Settings,
+    shown: &str,
+    session: &[String],
+) -> Result<usize, Fault>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+{
+    let no_answer = |_| StoreError::Away(reason!("store-reason-unreachable", server = shown));
+    let mut conn = timeout(settings.connect(), options.connect()).await.map_err(no_answer)??;
+    let preparing = timeout(settings.transaction(), async {
+        prepare::<D>(&mut conn, session).await?;
+        let page = D::check(&mut conn).await?;
+        let is_upgrade = examine_schema::<D>(&mut conn, settings, shown).await?;
+        Ok::<_, Fault>((page, is_upgrade))
+    });
+    let (page, is_upgrade) = preparing.await.map_err(no_answer)??;
+    // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
+    let within = if is_upgrade { UPGRADE } else { settings.transaction() };
+    let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
+    let migrated =
+        migrated.map_err(no_answer)?.map_err(|error| schema::fault(D::migrator(), error));
+    // It holds the lock, which ends with the connection even if that breaks.
+    let _ = timeout(settings.connect(), conn.close()).await;
+    migrated.map(|()| page)
 }
 
 /// Waits until no other process creates or upgrades the tables, and prepares that; returns whether there are tables, which
