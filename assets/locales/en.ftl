@@ -930,6 +930,7 @@ attach-move-recovery = a recovery of the stream is running; wait until it has fi
 attach-move-refused = The sale was not moved.
 attach-move-reloaded = key { $key } exists although the sale has moved or is moving: the service has loaded its stock again. Stop the service, delete the key, and run the command again
 attach-move-returning = sale #{ $voucher } is on its way back to the service: complete that first, with 'seckill attach migrate --back'
+attach-move-replica = the database of the service is a replica, which may lag behind, and the primary does not get what is written to it. Name the primary with --database; on a server that has been promoted, remove its source first (RESET REPLICA ALL)
 attach-move-same-database = the database of the service belongs to an engine: both sides must have their own
 attach-move-same-id = order IDs of two users: { $count }, the first { $order }
 attach-move-same-keys = the profile names key { $key }, which belongs to the engine
@@ -1031,6 +1032,9 @@ attach-recover-ask = { $entries ->
     [one] Apply this plan to 1 entry, and rebuild buyers and stock as shown?
    *[other] Apply this plan to { $entries } entries, and rebuild buyers and stock as shown?
 }
+attach-replica = the database is a replica, which may lag behind: what it has written last is missing here
+attach-replica-fix = name the primary with --database; on a server that has been promoted, remove its source (RESET REPLICA ALL)
+attach-replica-unknown = Whether the database is a replica, which may lag behind, is unknown: its user may not run SHOW REPLICA STATUS. Name the primary with --database.
 attach-recover-busy = { $holder } is recovering this service, since { $held } s; its lock ends in { $left } s unless it is renewed. Wait for it; if its process has died, until then
 attach-recover-buyers = buyers without an order or entry
 attach-recover-buyers-added = buyers added
@@ -1082,6 +1086,10 @@ attach-recover-stock-differs = sales whose stock differs
 attach-recover-stocks = stocks set in Redis
 attach-recover-stuck = stuck entries
 attach-recover-unique = a unique key rejects it, and the user has no live order
+attach-recover-rejects = the database accepts no order of sale #{ $voucher }{ $sales ->
+    [one] {""}
+   *[other] {" "}and of other sales
+}: { $why }. Nothing was given up, and their entries wait for the next run. Correct the database, then run the command again
 attach-recover-unwritable = { $entries ->
         [one] 1 entry that the group has passed cannot
        *[other] { $entries } entries that the group has passed cannot

@@ -880,6 +880,7 @@ attach-move-reloaded = 秒杀已迁移或正在迁移，但键 { $key } 又出�
 attach-move-returning = 秒杀 #{ $voucher } 正在迁回原服务：请先用 'seckill attach migrate --back' 完成
 attach-move-same-database = 原服务的数据库属于某个引擎；两侧必须使用各自的数据库
 attach-move-same-id = 有 { $count } 个订单号属于两名用户，第一个为 { $order }
+attach-move-replica = 原服务的数据库是从库，可能有延迟，写入它的数据也不会到主库。请用 --database 指定主库；若该服务器已提升为主库，请先清除其复制源（RESET REPLICA ALL）
 attach-move-same-keys = 配置档案中的键 { $key } 属于引擎
 attach-move-service = 原服务
 attach-move-several = 有 { $count } 名用户持有多笔订单（例如 { $user }），请先各保留一笔
@@ -954,6 +955,9 @@ attach-recover-ask = { $entries ->
 attach-recover-busy = { $holder } 正在恢复该服务，已有 { $held } 秒；其锁若不续期，{ $left } 秒后到期，请等待（若进程已终止，到期后即可重试）
 attach-recover-buyers = 既无订单也无消息的买家
 attach-recover-buyers-added = 补入买家
+attach-replica = 数据库是从库，可能有延迟：主库最近写入的数据这里没有
+attach-replica-fix = 请用 --database 指定主库；若该服务器已提升为主库，请清除其复制源（RESET REPLICA ALL）
+attach-replica-unknown = 无法判断数据库是否为可能有延迟的从库：其用户无权执行 SHOW REPLICA STATUS。请用 --database 指定主库。
 attach-recover-buyers-removed = 移出买家
 attach-recover-changed = 未处理：消费者已处理完或重新收到
 attach-recover-closed = 只有已关闭订单的买家
@@ -997,6 +1001,10 @@ attach-recover-stuck = 卡住的消息
 attach-recover-unique = 唯一索引拒绝写入，而该用户没有有效订单
 attach-recover-unwritable = 消费组已越过的 { $entries } 条消息无法成为订单。请排除原因后再次执行，或用 --remove-buyers 放弃其库存：
 attach-recover-waits = 仅当该秒杀 { $seconds } 秒内没有任何变动（--stuck）后，才会调高库存或移除买家。
+attach-recover-rejects = 数据库不接受秒杀 #{ $voucher }{ $sales ->
+    [one] {""}
+   *[other] 及其他场次
+} 的任何订单（{ $why }）；没有放弃任何消息，留待下次执行。请修正数据库后重新执行
 attach-redelivered = { $count ->
         [1] 消息 { $entry }
        *[other] { $count } 条消息（最早的是 { $entry }）
