@@ -1780,12 +1780,12 @@ cli-stream-rewind-skipped = {" "}{ $skipped ->
     [one] 1 older entry is neither pending nor in SQL: it is SKIPPED.
    *[other] { $skipped } older entries are neither pending nor in SQL: they are SKIPPED.
 }
-cli-stream-rewind-unheld = {" "}Of the written ones, no longer assigned to a buyer: { $unheld }; the audit will report them.
+cli-stream-rewind-unheld = {" "}Of those missing in SQL, no longer assigned to a buyer: { $unheld }; they become dead letters.
 cli-stream-skipped = older entries are kept but not delivered
 cli-stream-skipped-missing = of those not in SQL: SKIPPED; '--to start' would deliver them
 cli-stream-trimmed = older entries were trimmed or deleted: gone
 cli-stream-undelivered = entries after them, not delivered yet
-cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but written anyway
+cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, to become dead letters
 cli-stream-written = of them in SQL: acknowledged
 cli-stuck = stuck
 cli-token-file-empty = { $path } has no tokens; 'seckill users create' writes them
