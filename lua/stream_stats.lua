@@ -2,7 +2,7 @@
 -- Everything a Snapshot needs from Redis, consistent and in one round trip.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 reconciled (hash)
---       7 watermark (hash)  8 rates (hash)  9 http (hash)
+--       7 watermark (hash)  8 rates (hash)  9 http (hash)  10 refused (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 maximum number of entries to count
 --
@@ -13,6 +13,7 @@
 --    last delivered ID or false, entries read or false, lag as Redis reports it or false},
 --   consumers {name, pending, idle ms}..., nodes {name, ms, ...}, rates {name, orders per second, ...},
 --   HTTP servers {node, figures as JSON, ...},
+--   sales of which the database accepts no orders {node, sales as JSON, ...},
 --   sales {inconsistent key or false, initial or false, stock or false, buyers, version or false, created or false,
 --     admitted, sold out, duplicate, rejected}...,
 --   keys of the wrong type {key, type}..., which were not read,
@@ -89,6 +90,7 @@ read(KEYS[5], 0, 'HLEN', KEYS[5])
 read(KEYS[6], 0, 'HLEN', KEYS[6])
 local rates = read(KEYS[8], {}, 'HGETALL', KEYS[8])
 local http = read(KEYS[9], {}, 'HGETALL', KEYS[9])
+local refused = read(KEYS[10], {}, 'HGETALL', KEYS[10])
 local consumers = {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
@@ -117,7 +119,7 @@ local function buyers_of(key)
 end
 
 local sales = {}
-for i = 10, #KEYS, 4 do
+for i = 11, #KEYS, 4 do
   local damaged, sale, stock = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
   if damaged == 'sale' and redis.call('EXISTS', KEYS[i], KEYS[i + 1], KEYS[i + 2]) == 0 then
     damaged = false -- Not loaded, which is not damage.
@@ -147,4 +149,4 @@ for i, name in ipairs({'orders', 'dead'}) do
   end
 end
 
-return {now, stream, marks, consumers, nodes, rates, http, sales, foreign, lost}
+return {now, stream, marks, consumers, nodes, rates, http, refused, sales, foreign, lost}

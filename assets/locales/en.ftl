@@ -436,6 +436,12 @@ alarms-redis-read-only =
         [presenter] Redis rejects writes: buyers wait.
        *[status] { $error }
     }
+alarms-sale-unreadable =
+    { $reader ->
+        [overview] #{ $sale }: a row of this sale in SQL cannot be read, so it is neither shown nor audited nor reconciled. Correct the row: { $reason }.
+        [presenter] A row of one sale in SQL cannot be read.
+       *[status] a row of sale { $sale } in SQL cannot be read, so it is neither shown nor audited nor reconciled; correct the row: { $error }
+    }
 alarms-server-back =
     { $reader ->
         [overview] { $server } is reachable again after { $away }.
@@ -924,6 +930,7 @@ attach-move-possible = Nothing prevents the migration. Nothing was changed.
 attach-move-progress = entries were delivered or acknowledged within a second: a consumer is running. Stop the consumers of the service
 attach-move-proved = The sale has moved: { $matching } of { $orders } orders are on the other side, for the same users and under the same IDs.
 attach-move-read = a client reads entries with XREADGROUP now and then. Stop the consumers of the service; if it belongs to another service, pass --service-stopped
+attach-move-replica = the database of the service is a replica, which may lag behind, and the primary does not get what is written to it. Name the primary with --database; on a server that has been promoted, remove its source first (RESET REPLICA ALL)
 attach-move-read-only = the database of the service takes no writes ({ $setting } is { $value }): a replica may lag behind, and orders or payments would be lost. Name the primary with --database
 attach-move-reads = the client at { $address } reads entries with XREADGROUP. Stop the consumers of the service; if it belongs to another service, pass --service-stopped
 attach-move-recovery = a recovery of the stream is running; wait until it has finished
@@ -1025,6 +1032,9 @@ attach-poison-gone = { $count ->
         [one] it
        *[other] them
     } to the dead letters; an order that SQL does not have is lost.
+attach-replica = the database is a replica, which may lag behind: what it has written last is missing here
+attach-replica-fix = name the primary with --database; on a server that has been promoted, remove its source (RESET REPLICA ALL)
+attach-replica-unknown = Whether the database is a replica, which may lag behind, is unknown: its user may not run SHOW REPLICA STATUS. Name the primary with --database.
 attach-recover-acknowledged = acknowledged: their order was in SQL
 attach-recover-ask = { $entries ->
     [0] Apply this plan?
@@ -1076,6 +1086,10 @@ attach-recover-oversold = oversold sales
 attach-recover-passed = passed by the group
 attach-recover-proof = What is left, counted again:
 attach-recover-redis-stock = Redis stock
+attach-recover-rejects = the database accepts no order of sale #{ $voucher }{ $sales ->
+    [one] {""}
+   *[other] {" "}and of other sales
+}: { $why }. Nothing was given up, and their entries wait for the next run. Correct the database, then run the command again
 attach-recover-replayed = orders written
 attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set. Plan again.
 attach-recover-stock-differs = sales whose stock differs
@@ -1766,12 +1780,12 @@ cli-stream-rewind-skipped = {" "}{ $skipped ->
     [one] 1 older entry is neither pending nor in SQL: it is SKIPPED.
    *[other] { $skipped } older entries are neither pending nor in SQL: they are SKIPPED.
 }
-cli-stream-rewind-unheld = {" "}Of the written ones, no longer assigned to a buyer: { $unheld }; the audit will report them.
+cli-stream-rewind-unheld = {" "}Of those missing in SQL, no longer assigned to a buyer: { $unheld }; they become dead letters.
 cli-stream-skipped = older entries are kept but not delivered
 cli-stream-skipped-missing = of those not in SQL: SKIPPED; '--to start' would deliver them
 cli-stream-trimmed = older entries were trimmed or deleted: gone
 cli-stream-undelivered = entries after them, not delivered yet
-cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, but written anyway
+cli-stream-unheld = of those not in SQL: no longer assigned to a buyer, to become dead letters
 cli-stream-written = of them in SQL: acknowledged
 cli-stuck = stuck
 cli-token-file-empty = { $path } has no tokens; 'seckill users create' writes them
@@ -2789,6 +2803,10 @@ job-closed = closed { $orders ->
     [one] 1 piece
    *[other] { $given_back } pieces
 } to stock
+job-archived-partly = archived { $rows ->
+    [one] 1 sale
+   *[other] { $rows } sales
+}; left out: { $left_out }
 job-closed-partly = closed { $orders ->
     [one] 1 order
    *[other] { $orders } orders
@@ -3253,6 +3271,7 @@ ledger-finding-stranded = { $orders ->
     [one] 1 admitted order is a dead letter and not in SQL; 'seckill dead list' shows why
    *[other] { $orders } admitted orders are dead letters and not in SQL; 'seckill dead list' shows why
 }
+ledger-finding-unreadable = a row of the sale in SQL cannot be read: { $why }; its figures are unknown
 ledger-finding-unknown = { $orders ->
     [one] 1 order in SQL has no buyer in Redis; its stock may be sold again
    *[other] { $orders } orders in SQL have no buyer in Redis; their stock may be sold again
@@ -4173,6 +4192,7 @@ store-reason-statement-binlog = its binlog_format is STATEMENT; set it to ROW or
 store-reason-statement-timed-out = a statement took longer than store.statement_ms
 store-reason-too-large = { $number } is too large for the database
 store-reason-too-many-connections = it accepts no more connections: { $message }; raise its limit or lower store.pool
+store-reason-unreadable-sale = sale #{ $voucher } cannot be read: { $why }
 store-reason-unreachable = { $server } does not respond
 store-refused = the database rejected the request: { $reason }
 store-rule-expired = voucher { $voucher } has expired and cannot be bought; choose another one

@@ -256,6 +256,7 @@ activity-event = { $key ->
     [database-back] 数据库恢复
     [alarm-raised] 告警触发
     [alarm-cleared] 告警解除
+    [sale-unreconciled] 秒杀未能修复
     [orders-wait] 订单等待落库
     [orders-written] 订单已落库
     [node-started] 节点启动
@@ -291,6 +292,7 @@ activity-not-given = 未填写
 activity-on = 对象
 activity-subject = { $key ->
     [lag] 积压
+    [sales] 秒杀
     [audit] 对账
     [database] 数据库
     [dead-letters] 死信
@@ -467,6 +469,12 @@ alarms-redis-read-only =
         [overview] Redis 拒绝写入，秒杀无法进行：{ $step }（{ $reason }）。
         [presenter] Redis 拒绝写入：买家在等待。
        *[status] { $error }
+    }
+alarms-sale-unreadable =
+    { $reader ->
+        [overview] #{ $sale }：这场秒杀在 SQL 中有一行无法读取，因此不显示、不对账、不修复。请更正这一行：{ $reason }。
+        [presenter] 一场秒杀在 SQL 中有一行无法读取。
+       *[status] 秒杀 { $sale } 在 SQL 中有一行无法读取，因此不显示、不对账、不修复；请更正这一行：{ $error }
     }
 alarms-server-back =
     { $reader ->
@@ -872,6 +880,7 @@ attach-move-possible = 可以迁移。未做任何更改。
 attach-move-progress = 一秒之内有消息被投递或确认：消费者仍在运行，请停止原服务的消费者
 attach-move-proved = 迁移完成：另一侧有 { $orders } 笔订单中的 { $matching } 笔，用户和订单号均相同。
 attach-move-read = 有客户端不时用 XREADGROUP 读取消息。请停止原服务的消费者；如果它属于其他服务，请加上 --service-stopped
+attach-move-replica = 原服务的数据库是从库，可能有延迟，写入它的数据也不会到主库。请用 --database 指定主库；若该服务器已提升为主库，请先清除其复制源（RESET REPLICA ALL）
 attach-move-read-only = 原服务的数据库不接受写入（{ $setting } 为 { $value }）：从库可能有延迟，会丢失订单或支付。请用 --database 指定主库
 attach-move-reads = 客户端 { $address } 正在用 XREADGROUP 读取消息。请停止原服务的消费者；如果它属于其他服务，请加上 --service-stopped
 attach-move-recovery = 正在恢复该消息流，请等待其完成
@@ -946,6 +955,9 @@ attach-poison-gone = { $count ->
         [1] 1 条消息无法处理：
        *[other] { $count } 条消息无法处理，最早的是
     }{ $entry }：确认之前已被裁剪或删除。执行 'seckill attach recover --operate' 会将其复制到死信；若 SQL 中没有其订单，则订单已丢失。
+attach-replica = 数据库是从库，可能有延迟：主库最近写入的数据这里没有
+attach-replica-fix = 请用 --database 指定主库；若该服务器已提升为主库，请清除其复制源（RESET REPLICA ALL）
+attach-replica-unknown = 无法判断数据库是否为可能有延迟的从库：其用户无权执行 SHOW REPLICA STATUS。请用 --database 指定主库。
 attach-recover-acknowledged = 已确认：SQL 中已有其订单
 attach-recover-ask = { $entries ->
     [0] 执行以上计划？
@@ -989,6 +1001,10 @@ attach-recover-oversold = 超卖的秒杀
 attach-recover-passed = 消费组已越过
 attach-recover-proof = 重新统计，剩余：
 attach-recover-redis-stock = Redis 库存
+attach-recover-rejects = 数据库不接受秒杀 #{ $voucher }{ $sales ->
+    [one] {""}
+   *[other] 及其他场次
+} 的任何订单（{ $why }）；没有放弃任何消息，留待下次执行。请修正数据库后重新执行
 attach-recover-replayed = 已写入订单
 attach-recover-sale-stale = 计划已过时：秒杀 #{ $voucher } 此后有变化，未设置其库存。请重新生成计划。
 attach-recover-stock-differs = 库存不一致的秒杀
@@ -1529,12 +1545,12 @@ cli-stream-preview-no-group = 分区 { $partition }：没有消费组，将创�
 cli-stream-range = 从 { $first }（{ $age }前）到 { $last }
 cli-stream-rewind = 重新投递 { $again } 条消息？其中 { $written } 条已在 SQL 中，只需确认；{ $missing } 条将写入 SQL。
 cli-stream-rewind-skipped = 有 { $skipped } 条更早的消息既不在待确认列表也不在 SQL 中，将被跳过。
-cli-stream-rewind-unheld = 其中 { $unheld } 条将写入的订单已无买家持有，对账会报告。
+cli-stream-rewind-unheld = SQL 中缺失的订单中有 { $unheld } 条已无买家持有，将成为死信。
 cli-stream-skipped = 条更早的消息仍在，但不投递
 cli-stream-skipped-missing = 条不在 SQL 中：将跳过，'--to start' 可投递它们
 cli-stream-trimmed = 条更早的消息已被裁剪或删除，无法恢复
 cli-stream-undelivered = 条在其后，尚未投递
-cli-stream-unheld = 条不在 SQL 中且已无买家持有：照常写入
+cli-stream-unheld = 条不在 SQL 中且已无买家持有：将成为死信
 cli-stream-written = 条已在 SQL 中：直接确认
 cli-stuck = 卡住
 cli-token-file-empty = { $path } 中没有令牌；可用 'seckill users create' 生成
@@ -2438,6 +2454,7 @@ job-about = { $job ->
 job-archived = 归档 { $sales }
 job-balanced = 对账通过
 job-closed = 关闭 { $orders } 笔，退还 { $given_back } 件
+job-archived-partly = 归档 { $rows } 场；跳过：{ $left_out }
 job-closed-partly = 关闭 { $orders } 笔，退还 { $given_back } 件；跳过：{ $sales }；详见 'seckill audit'
 job-known = “{ $job }”未运行：已有同一时刻或更晚的运行记录，可用 'seckill jobs history { $job }' 查看
 job-left-out = 场次 #{ $sale }（{ $why }）
@@ -2829,6 +2846,7 @@ ledger-finding-restoring = 该场数据正在补齐，其间暂停准入
 ledger-finding-sql-stock = SQL：库存 { $stock } 不等于总库存 { $initial } - 有效订单 { $live }
 ledger-finding-still-held = 该场已归档，但仍在 Redis 中
 ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，原因见死信
+ledger-finding-unreadable = 该场在 SQL 中有一行无法读取：{ $why }；其数据未知
 ledger-finding-unknown = SQL 中 { $orders } 笔订单在 Redis 没有买家，库存可能被再次售出
 ledger-in-a-larger-window = 另有 { $count } 行，请放大窗口
 ledger-in-flight = 在途 { $orders }
@@ -3616,6 +3634,7 @@ store-reason-statement-binlog = 其 binlog_format 为 STATEMENT，请改为 READ
 store-reason-statement-timed-out = 语句执行超过 store.statement_ms
 store-reason-too-large = { $number } 超出数据库的范围
 store-reason-too-many-connections = 它不再接受连接：{ $message }；请提高其上限，或调低 store.pool
+store-reason-unreadable-sale = 秒杀 #{ $voucher } 无法读取：{ $why }
 store-reason-unreachable = { $server } 没有应答
 store-refused = 数据库拒绝：{ $reason }
 store-rule-expired = 优惠券 #{ $voucher } 已过期，不能购买，请另选一张

@@ -19,6 +19,8 @@ use crate::{AttachError, Profile, Result};
 
 /// Sales of one pass: those with the highest voucher IDs.
 pub(crate) const SALES: usize = 100;
+/// What the names of the channels between the members of a group of MySQL begin with.
+const GROUP: &str = "group_replication_";
 /// Orders of one statement.
 const PAGE: usize = 5_000;
 /// Timeout of one statement, with its connection.
@@ -200,6 +202,33 @@ impl Database {
         }
     }
 
+    /// Whether this server receives the changes of another one, and may lag behind, whatever it takes itself; `None` if
+    /// its user may not know.
+    pub(crate) async fn is_replica(&self) -> Result<Option<bool>> {
+        match self.name() {
+            "sqlite" => return Ok(Some(false)),
+            "postgres" | "postgresql" => {
+                let sql = format!("SELECT {}", text("pg_is_in_recovery()"));
+                let rows = self.texts::<1>(&sql, &[]).await?;
+                let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+                return Ok(Some(value.starts_with('t')));
+            }
+            _ => {}
+        }
+        // MariaDB, MySQL, and MySQL before 8.0.22.
+        for show in ["SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS", "SHOW SLAVE STATUS"] {
+            let mut conn = self.connection().await?;
+            match self.in_time(conn.channels(show)).await {
+                // The members of a group receive each other's changes.
+                Ok(all) => return Ok(Some(all.iter().any(|it| !it.starts_with(GROUP)))),
+                Err(silent @ StoreError::Silent { .. }) => return Err(silent.into()),
+                // Of another kind of server, or without the right to know.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// Why this database must not decide about a sale: it is a replica, which may lag behind, or takes no writes.
     pub(crate) async fn not_primary(&self) -> Result<Option<Reason>> {
         let setting = match self.name() {
@@ -211,7 +240,10 @@ impl Database {
         let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
         let takes_writes =
             matches!(value.to_ascii_lowercase().as_str(), "0" | "off" | "f" | "false");
-        Ok((!takes_writes).then(|| reason!("attach-move-read-only", setting, value)))
+        if !takes_writes {
+            return Ok(Some(reason!("attach-move-read-only", setting, value)));
+        }
+        Ok(self.is_replica().await?.unwrap_or(false).then(|| reason!("attach-move-replica")))
     }
 
     /// Whether an engine has its tables here.

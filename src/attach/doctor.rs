@@ -399,6 +399,13 @@ pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Resu
             findings.note("columns", reason!("attach-no-optional", table, columns));
         }
     }
+    match database.is_replica().await? {
+        Some(false) => {}
+        Some(true) => {
+            findings.problem("primary", reason!("attach-replica"), reason!("attach-replica-fix"));
+        }
+        None => findings.note("primary", reason!("attach-replica-unknown")),
+    }
     findings.note("time zone", reason!("attach-zone", zone = profile.time_zone.as_str()));
     if sale.initial.is_empty() {
         findings.note("initial stock", reason!("attach-no-initial"));

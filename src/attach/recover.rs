@@ -13,14 +13,15 @@ mod rows;
 mod stock;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     mem,
     time::Duration,
 };
 
 use redis::{Value, cmd};
 use seckill_model::{
-    Millis, OrderError, Phase, RecoveryAction, UserId, Verdict, VoucherId, in_english, reason,
+    Millis, OrderError, OrderId, Phase, RecoveryAction, UserId, Verdict, VoucherId, in_english,
+    reason,
 };
 use seckill_redis::{Connection, Redis, keys::attach_dead, scripts};
 use seckill_store::{Settings, StoreError, plain::PlainConnection};
@@ -52,6 +53,10 @@ use crate::{
 pub(crate) const CONSUMER: &str = "seckill-attach";
 /// Entries and users of one step.
 const PAGE: usize = 250;
+/// Orders of other entries that are tried beside one that the database has rejected.
+const TRIED: usize = 3;
+/// How far the users are away for whom a like order is tried.
+const NEAR: [u64; 3] = [1, 1_000, 1_000_000];
 /// How often the stock is compared while users buy.
 const TRIES: usize = 3;
 /// How often a wait for figures that last renews the lock of the recovery.
@@ -140,6 +145,7 @@ impl Recovery {
         let has_group = !has_stream || self.check().await?;
         let first = self.watcher.pass().await?;
         let vouchers: Vec<VoucherId> = first.sales.iter().map(|it| it.voucher_id).collect();
+        let is_replica = self.database.is_replica().await?;
         let mut conn = self.database.connection().await?;
         let create_group = if has_group { None } else { Some(self.new_group(&mut conn).await?) };
         tokio::time::sleep(SETTLE).await;
@@ -165,6 +171,7 @@ impl Recovery {
                 more_entries: !complete,
                 unreadable: keys.iter().flat_map(|it| it.foreign.clone()).collect(),
                 buyers_compared: of_redis(&report).all(|it| it.buyers_without_order.is_some()),
+                is_replica,
                 wait_ms: self.wait_ms(),
                 ..Plan::default()
             };
@@ -589,9 +596,17 @@ impl Recovery {
         let database = Database::writable(writable.0, writable.1, &self.profile)?;
         done.left = plan.entries.len() as u64;
         let lease = Lease::acquire(&mut self.conn, self.profile.scope(), log.operator()).await?;
-        let skipped = Vec::new();
-        let mut run =
-            Run { recovery: self, database, lease: &lease, plan, most, log, done, skipped };
+        let mut run = Run {
+            recovery: self,
+            database,
+            lease: &lease,
+            plan,
+            most,
+            log,
+            done,
+            skipped: Vec::new(),
+            rejected: BTreeMap::new(),
+        };
         let applied = run.all(&stops).await;
         let synced = log.sync();
         let released = lease.release(&mut self.conn).await;
@@ -687,6 +702,8 @@ struct Run<'r> {
     done: &'r mut Applied,
     /// Undelivered entries that were not taken: the next one is delivered with them, and they are left alone.
     skipped: Vec<String>,
+    /// Sales of which the database accepts no orders, and why: their other entries are not taken.
+    rejected: BTreeMap<VoucherId, String>,
 }
 
 impl<'r> Run<'r> {
@@ -713,8 +730,7 @@ impl<'r> Run<'r> {
                     return Ok(());
                 }
                 self.lease.renew(&mut self.recovery.conn).await?;
-                self.process(&mut conn, entry).await?;
-                self.done.left -= 1;
+                self.done.left -= u64::from(self.process(&mut conn, entry).await?);
             }
         }
         for sale in &self.plan.sales {
@@ -730,7 +746,13 @@ impl<'r> Run<'r> {
             self.lease.renew(&mut self.recovery.conn).await?;
             self.rebuild(sale).await?;
         }
-        Ok(())
+        match self.rejected.first_key_value() {
+            Some((voucher, why)) => {
+                let (voucher, sales) = (*voucher, self.rejected.len());
+                Err(AttachError::Refused(reason!("attach-recover-rejects", voucher, sales, why)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Compares the sales whose stock or buyers change until their figures have lasted; `None` after a signal.
@@ -781,8 +803,15 @@ impl<'r> Run<'r> {
         self.log.add(self.plan.taken, &line)
     }
 
-    /// Takes an entry and locks its user, judges it again now that no consumer has it, and writes or gives it up.
-    async fn process(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<()> {
+    /// Takes an entry and locks its user, judges it again now that no consumer has it, and writes or gives it up. Returns
+    /// whether it was processed: not if the database accepts no order of its sale.
+    async fn process(&mut self, conn: &mut PlainConnection, planned: &EntryPlan) -> Result<bool> {
+        let sale = planned.order().map(|it| it.voucher);
+        if sale.is_some_and(|it| self.rejected.contains_key(&it)) {
+            self.skip(planned);
+            self.log.add(self.plan.taken, &line(planned, "rejected"))?;
+            return Ok(false);
+        }
         let taken = self.take(planned, "").await?;
         let (result, count) = match &taken {
             Taken::Gone => ("gone", &mut self.done.changed),
@@ -792,11 +821,19 @@ impl<'r> Run<'r> {
             Taken::Done(_) | Taken::BodyGone => return self.processed(conn, planned, taken).await,
         };
         *count += 1;
-        if matches!(taken, Taken::Moved | Taken::Locked) && planned.place() == "undelivered" {
+        if matches!(taken, Taken::Moved | Taken::Locked) {
+            self.skip(planned);
+        }
+        self.log.add(self.plan.taken, &line(planned, result))?;
+        Ok(true)
+    }
+
+    /// Leaves an entry alone: if it was not delivered, it is with the next one.
+    fn skip(&mut self, planned: &EntryPlan) {
+        if planned.place() == "undelivered" {
             self.skipped.extend(planned.behind.iter().cloned());
             self.skipped.push(planned.entry.clone());
         }
-        self.log.add(self.plan.taken, &line(planned, result))
     }
 
     async fn processed(
@@ -804,7 +841,7 @@ impl<'r> Run<'r> {
         conn: &mut PlainConnection,
         planned: &EntryPlan,
         taken: Taken,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if planned.place() == "undelivered" {
             self.skipped.clear();
         }
@@ -815,7 +852,9 @@ impl<'r> Run<'r> {
             return done;
         }
         let unlocked = self.lease.unlock_user(&mut self.recovery.conn, &key).await;
-        done.and(unlocked)
+        let is_processed = done?;
+        unlocked?;
+        Ok(is_processed)
     }
 
     /// The lock of the user of an entry: a consumer of the service may be writing another entry of this user, and checks
@@ -829,7 +868,7 @@ impl<'r> Run<'r> {
         conn: &mut PlainConnection,
         planned: &EntryPlan,
         taken: Taken,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let profile = self.recovery.profile.clone();
         let (verdict, fault) = match taken {
             Taken::Done(fields) => match order_of(&profile, Some(&fields)) {
@@ -853,6 +892,13 @@ impl<'r> Run<'r> {
                 // Stored text has no language.
                 let why =
                     in_english(|| fault.as_ref().map_or_else(String::new, ToString::to_string));
+                if let (Verdict::Refused, Some(order)) = (verdict, planned.order())
+                    && !self.accepts_others(conn, order).await?
+                {
+                    self.rejected.insert(order.voucher, why);
+                    self.log.add(self.plan.taken, &line(planned, "rejected"))?;
+                    return Ok(false);
+                }
                 match self.take(planned, &why).await? {
                     Taken::Done(_) | Taken::BodyGone => self.done.dead_letters += 1,
                     other => {
@@ -865,7 +911,22 @@ impl<'r> Run<'r> {
         let mut done = line(planned, result);
         (done.verdict, done.action) = (Some(verdict), name(action(verdict)));
         done.fault = fault.map(|it| in_english(|| it.to_string()));
-        self.log.add(self.plan.taken, &done)
+        self.log.add(self.plan.taken, &done)?;
+        Ok(true)
+    }
+
+    /// Whether the database accepts an order of the same sale beside one that it has rejected: of another planned entry, or
+    /// like it for another user. Otherwise it is not about that order.
+    async fn accepts_others(&self, conn: &mut PlainConnection, like: Order) -> Result<bool> {
+        let entries = self.plan.entries.iter().filter_map(EntryPlan::order);
+        let planned = entries.filter(|it| it.voucher == like.voucher && it.user != like.user);
+        let (database, profile) = (&self.database, &self.recovery.profile);
+        for other in planned.take(TRIED).chain(like_for_others(like)) {
+            if try_write(database, conn, profile, other).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Claims an entry and locks its user, or with a reason moves it to the dead letters.
@@ -989,6 +1050,15 @@ impl<'r> Run<'r> {
         }
         Ok(changed)
     }
+}
+
+/// Orders like this one for users near this one, with an ID that a counter of the day does not reach.
+fn like_for_others(order: Order) -> impl Iterator<Item = Order> {
+    let id = OrderId::from_i64(order.id.as_i64() | 0xffff_ffff);
+    NEAR.iter().filter_map(move |near| {
+        let user = UserId(order.user.0.checked_add(*near)?);
+        Some(Order { id: id?, user, ..order })
+    })
 }
 
 /// The line about the stock of a sale.

@@ -60,6 +60,7 @@ impl Status {
         let Self { snapshot, partitions, audit_error } = self;
         let is_wrong = matches!(snapshot.audit, Balance::Off { .. })
             || !snapshot.undelivered.is_empty()
+            || !snapshot.refused_sales.is_empty()
             || !partitions.is_empty()
             || audit_error.is_some();
         // A server may have been lost since the snapshot.

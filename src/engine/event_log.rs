@@ -317,6 +317,7 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
             (key.as_str(), reason!("event-foreign-key", holds = ForeignKey::content(holds)))
         }
         AlarmKind::Undelivered { .. } => ("delivery", Reason::default()),
+        AlarmKind::SaleUnreadable { error, .. } => return Some(("sales", read_error(error))),
         AlarmKind::DeadConsumer { consumer, pending, known: true, .. } => {
             (consumer.as_str(), reason!("event-dead-holds", pending = *pending))
         }

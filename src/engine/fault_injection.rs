@@ -37,7 +37,7 @@ pub async fn die_with_batch(
     let silent_ms = i64::try_from(dead_ms).unwrap_or(i64::MAX).saturating_add(1);
     for of in keys.partitions() {
         let mut beat = beat_call(&of, node, u32::MAX.into(), "drill", 0, "take");
-        let (now, _): (i64, i64) = conn.invoke(beat.arg(0).arg("")).await?;
+        let (now, _): (i64, i64) = conn.invoke(beat.arg(0).arg("").arg("")).await?;
         let from = ReadFrom::New(Duration::from_millis(100));
         while taken < most {
             let want = most - taken;

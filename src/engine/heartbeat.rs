@@ -37,8 +37,12 @@ pub(super) async fn send_heartbeats(
         let seconds = now.0.duration_since(counted.0).as_secs_f64();
         let rate = ((now.1 - counted.1) as f64 / seconds.max(0.1)).round() as u64;
         counted = now;
-        let http = if is_home { meters.http() } else { String::new() };
-        let beat = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "", (rate, http));
+        let (mut http, mut refused) = (String::new(), String::new());
+        if is_home {
+            (http, refused) = (meters.http(), meters.refused_json());
+        }
+        let figures = Figures { per_second: rate, http, refused };
+        let beat = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "", figures);
         if let Ok(false) = beat.await {
             tracing::error!(node, "another process has taken the name; stopping");
             stop.cancel();
@@ -83,7 +87,7 @@ pub async fn take_name(
     let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
     for of in servers.conn.reachable(&servers.keys) {
         let mut how = if force { "take".to_owned() } else { String::new() };
-        while !beat(&mut servers.conn, &of, node, instance, dead_ms, &how, (0, String::new()))
+        while !beat(&mut servers.conn, &of, node, instance, dead_ms, &how, Figures::default())
             .await?
         {
             let other = cmd("HGET").arg(of.instances()).arg(node).take();
@@ -101,8 +105,18 @@ pub async fn take_name(
     Ok(())
 }
 
-/// `false` if another process of that name is alive. The figures are the orders written per second, and those of the
-/// HTTP server.
+/// What a heartbeat publishes.
+#[derive(Debug, Default)]
+struct Figures {
+    /// Orders written per second.
+    per_second: u64,
+    /// Figures of the HTTP server, as JSON; empty without one.
+    http: String,
+    /// Sales of which the database accepts no orders, as JSON; empty without one.
+    refused: String,
+}
+
+/// `false` if another process of that name is alive.
 async fn beat(
     conn: &mut Connection,
     of: &Partition,
@@ -110,10 +124,11 @@ async fn beat(
     instance: &str,
     dead_ms: u64,
     how: &str,
-    (per_second, http): (u64, String),
+    figures: Figures,
 ) -> Result<bool> {
     let mut call = beat_call(of, node, FORGET_MS, instance, dead_ms, how);
-    let (_, taken): (i64, bool) = conn.invoke(call.arg(per_second).arg(http)).await?;
+    call.arg(figures.per_second).arg(figures.http).arg(figures.refused);
+    let (_, taken): (i64, bool) = conn.invoke(&call).await?;
     Ok(taken)
 }
 
@@ -128,6 +143,7 @@ pub(crate) fn beat_call(
 ) -> ScriptInvocation<'static> {
     let mut call = scripts::HEARTBEAT.prepare_invoke();
     call.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates()).key(of.http());
+    call.key(of.refused());
     call.arg(node).arg(forget_ms).arg(instance).arg(dead_ms).arg(how);
     call
 }

@@ -107,7 +107,7 @@ pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
             return Ok(Location::Dead { reason, user_id, voucher_id });
         }
     }
-    for sale in servers.store.sales().await? {
+    for sale in servers.store.readable_sales().await?.shards {
         let buyers = ledger::buyers(servers, sale.id).await?;
         if let Some(SaleOrder { user_id, voucher_id, .. }) =
             buyers.into_iter().find(|it| it.id == id)

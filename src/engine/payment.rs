@@ -45,8 +45,8 @@ pub struct Closed {
 pub struct LeftOut(Vec<(VoucherId, EngineError)>);
 
 impl LeftOut {
-    fn add(&mut self, sale: VoucherId, why: EngineError) {
-        tracing::warn!(%sale, %why, "the overdue orders of a sale were left out");
+    pub(super) fn add(&mut self, sale: VoucherId, why: EngineError) {
+        tracing::warn!(%sale, %why, "a sale was left out");
         if !self.0.iter().any(|(known, _)| *known == sale) {
             self.0.push((sale, why));
         }

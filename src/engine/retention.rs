@@ -8,13 +8,15 @@ use seckill_model::{
     EntryId, Millis, Phase, Sale, SaleShard, SaleState, VoucherId, ledger::SaleAudit,
 };
 use seckill_redis::{dead_letters, keys::Partition, lossy_utf8::Text, scripts};
+use seckill_store::Sales;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Result,
+    EngineError, Result,
     dead_letters::classify,
     ledger::{self, sale_copy::drop_keys},
     lists::group_by,
+    payment::LeftOut,
     servers::Servers,
     settings::Settings,
 };
@@ -102,31 +104,65 @@ async fn trim_letters(
     Ok(trimmed)
 }
 
-/// Archives the sales that ended at least `after_ms` ago: they are removed from Redis. Returns their IDs. The shards of a
-/// sale are archived together.
+/// Result of a run of the archiving job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Archived {
+    /// Sales that were archived.
+    pub sales: Vec<VoucherId>,
+    /// Sales that could not be.
+    pub left_out: LeftOut,
+}
+
+impl Archived {
+    /// Leaves a sale out.
+    ///
+    /// # Errors
+    /// The error concerns all sales: a server is unreachable. On a cluster, others may have servers that are not.
+    fn leave_out(&mut self, servers: &Servers, sale: VoucherId, why: EngineError) -> Result<()> {
+        let is_of_shard = matches!(why, EngineError::Redis(_)) && servers.conn.is_cluster();
+        if why.is_away() && !is_of_shard {
+            return Err(why);
+        }
+        self.left_out.add(sale, why);
+        Ok(())
+    }
+}
+
+/// Archives the sales that ended at least `after_ms` ago: they are removed from Redis. The shards of a sale are archived
+/// together.
 /// A sale that is archived in SQL and still in Redis is removed by the next run.
 pub async fn archive_ended(
     servers: &mut Servers,
     after_ms: u64,
     stop: &CancellationToken,
-) -> Result<Vec<VoucherId>> {
+) -> Result<Archived> {
     let now = servers.conn.now().await?;
-    let mut archived = Vec::new();
-    let by_sale = group_by(servers.store.sales().await?, |shard| shard.voucher_id);
-    for (voucher, parts) in by_sale {
+    let mut done = Archived::default();
+    let Sales { shards, unreadable } = servers.store.readable_sales().await?;
+    for sale in unreadable {
+        done.left_out.add(sale.voucher, sale.error().into());
+    }
+    for (voucher, parts) in group_by(shards, |shard| shard.voucher_id) {
         if stop.is_cancelled() {
             break;
         }
-        if parts.iter().all(|it| is_over(it, now, after_ms)) && archive(servers, &parts).await? {
-            archived.push(voucher);
+        if !parts.iter().all(|it| is_over(it, now, after_ms)) {
+            continue;
+        }
+        match archive(servers, &parts).await {
+            Ok(true) => done.sales.push(voucher),
+            Ok(false) => {}
+            Err(why) => done.leave_out(servers, voucher, why)?,
         }
     }
     for sale in servers.store.archived(None, RECENTLY_ARCHIVED).await? {
         for shard in sale.shard_ids() {
-            drop_keys(&mut servers.conn, &servers.keys, shard).await?;
+            if let Err(why) = drop_keys(&mut servers.conn, &servers.keys, shard).await {
+                done.leave_out(servers, sale.voucher_id, why)?;
+            }
         }
     }
-    Ok(archived)
+    Ok(done)
 }
 
 fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {

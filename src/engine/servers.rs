@@ -36,9 +36,9 @@ impl Servers {
         Ok(read_partition(&mut self.conn, &self.keys, of, &[]).await?)
     }
 
-    /// Shards of a partition that Redis has to hold.
+    /// Shards of a partition that Redis has to hold; without those of sales that cannot be read in SQL.
     pub(super) async fn sales_of(&self, of: &Partition) -> Result<Vec<SaleShard>> {
-        let mut shards = self.store.sales().await?;
+        let mut shards = self.store.readable_sales().await?.shards;
         shards.retain(|shard| self.keys.partition_of(shard.id) == *of);
         Ok(shards)
     }

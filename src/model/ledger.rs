@@ -85,6 +85,8 @@ pub enum Finding {
     OtherSale,
     /// Another program changed these fields of the sale in Redis.
     Fields(String),
+    /// A row of the sale in SQL has a value that cannot be read.
+    Unreadable(String),
     /// An older copy of Redis restored an archived sale.
     StillHeld,
     /// Invariant 2: the order has a result, but not the promised one.
@@ -233,6 +235,28 @@ pub struct SaleAudit {
 }
 
 impl SaleAudit {
+    /// A sale of which nothing is known but that its rows cannot be read, and why.
+    pub fn unreadable(voucher_id: VoucherId, why: String) -> Self {
+        Self {
+            voucher_id,
+            shard: None,
+            title: String::new(),
+            initial: 0,
+            stock: None,
+            admitted: 0,
+            persisted: 0,
+            closed: 0,
+            undelivered: 0,
+            pending: 0,
+            dead: 0,
+            db_stock: 0,
+            findings: vec![Finding::Unreadable(why)],
+            incomplete: true,
+            is_outdated: false,
+            shards: Vec::new(),
+        }
+    }
+
     /// The audit of a sale: the sum of its shards. `None` without any.
     pub fn whole(mut parts: Vec<Self>) -> Option<Self> {
         parts.sort_unstable_by_key(|part| part.shard);
@@ -336,6 +360,7 @@ impl Finding {
             Self::NotInSql => reason!("ledger-sale-is-in-redis-but"),
             Self::Ahead(changes) => reason!("ledger-finding-ahead", changes),
             Self::OtherSale => reason!("ledger-finding-other-sale"),
+            Self::Unreadable(ref why) => reason!("ledger-finding-unreadable", why),
             Self::StillHeld => reason!("ledger-finding-still-held"),
             Self::Stranded(orders) => reason!("ledger-finding-stranded", orders),
             Self::RedisStock { initial, stock, admitted } => {
@@ -373,7 +398,8 @@ impl Finding {
             Self::Kept(_) => Some(Cure::GiveBack),
             Self::Lost(_) => Some(Cure::Enqueue),
             Self::SqlStock { initial, live, .. } if live <= initial => Some(Cure::SqlStock),
-            Self::Negative(..)
+            Self::Unreadable(_)
+            | Self::Negative(..)
             | Self::SqlStock { .. }
             | Self::Doubled(_)
             | Self::Repeated(_)

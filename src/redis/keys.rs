@@ -339,6 +339,12 @@ impl Partition {
         format!("{}:http", self.prefix)
     }
 
+    /// Hash: node -> sales of which the database accepts no orders, as of its last heartbeat, as JSON; in the home partition
+    /// only.
+    pub fn refused(&self) -> String {
+        format!("{}:refused", self.prefix)
+    }
+
     /// Hash: node -> run ID of the Redis server that it has reconciled.
     pub fn reconciled(&self) -> String {
         format!("{}:reconciled", self.prefix)
@@ -434,8 +440,8 @@ pub fn type_of(key: &str) -> Option<&'static str> {
         "nodes" | "returned" => Some("zset"),
         "gone" | "trials" => Some("set"),
         "stock" | "stopped" => Some("string"),
-        "instances" | "reconciled" | "rates" | "http" | "losses" | "watermark" | "sale"
-        | "buyers" | "tally" => Some("hash"),
+        "instances" | "reconciled" | "rates" | "http" | "refused" | "losses" | "watermark"
+        | "sale" | "buyers" | "tally" => Some("hash"),
         _ => None,
     }
 }

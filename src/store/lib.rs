@@ -37,7 +37,7 @@ use self::{
 };
 pub use audit_log::{ActivityFilter, AuditEntry, ENGINE, LogPosition, NO_OPERATOR, Which};
 pub use open::{check_url, file_of, open};
-pub use queries::{ImportedOrder, OrderFlow, Overdue, Placed};
+pub use queries::{ImportedOrder, OrderFlow, Overdue, Placed, Sales, UnreadableSale};
 pub use rules::check_restock;
 pub use settings::{Settings, Synchronous, Tls};
 pub use store::Store;

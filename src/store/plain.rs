@@ -284,6 +284,14 @@ impl PlainConnection {
         done.map_err(|fault| self.classified(fault))
     }
 
+    /// The channels over which a server of MariaDB or MySQL receives the changes of others, as this `SHOW` statement lists
+    /// them; without a name in MariaDB.
+    pub async fn channels(&mut self, show: &'static str) -> Result<Vec<String>> {
+        let done = self.0.rows::<Channel>(show, &[]).await;
+        let channels = done.map_err(|fault| self.classified(fault))?;
+        Ok(channels.into_iter().map(|it| it.0).collect())
+    }
+
     fn classified(&self, fault: Fault) -> StoreError {
         fault.store_error(self.0.dialect())
     }
@@ -291,6 +299,15 @@ impl PlainConnection {
 
 fn bound(values: &[i64]) -> Vec<Value<'static>> {
     values.iter().map(|value| Value::from(*value)).collect()
+}
+
+/// A row that describes a channel of replication.
+struct Channel(String);
+
+impl FromRow for Channel {
+    fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
+        Ok(Self(row.raw("Channel_Name").ok().flatten().unwrap_or_default()))
+    }
 }
 
 impl<const N: usize> FromRow for [i64; N] {

@@ -139,10 +139,19 @@ impl FromRow for Voucher {
     }
 }
 
+/// A row that cannot be read, with its sale: it hides no other.
+impl FromRow for Result<SaleShard, (VoucherId, Fault)> {
+    fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
+        match SaleShard::from_row(row) {
+            Ok(shard) => Ok(Ok(shard)),
+            Err(why) => Ok(Err((row.get("voucher_id")?, why))),
+        }
+    }
+}
+
 impl FromRow for SaleShard {
     fn from_row(row: &Row<'_>) -> Result<Self, Fault> {
         let archived: Option<Millis> = row.get("archive_time")?;
-        let state = row.get("state")?;
         let (voucher_id, number): (VoucherId, u16) = (row.get("voucher_id")?, row.get("shard")?);
         let (count, id): (Option<u16>, SaleId) = (row.get("shards")?, voucher_id.into());
         let sale = Sale {
@@ -152,7 +161,7 @@ impl FromRow for SaleShard {
             stock: row.get("stock")?,
             begin: row.get("begin_time")?,
             end: row.get("end_time")?,
-            state: if archived.is_some() { SaleState::Archived } else { state },
+            state: if archived.is_some() { SaleState::Archived } else { row.get("state")? },
             limit: row.get("user_limit")?,
             changed: row.get("update_time")?,
             version: row.get("version")?,

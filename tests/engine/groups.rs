@@ -212,7 +212,7 @@ async fn entries_acknowledged_without_a_write_are_recovered_by_a_rewind() {
     assert_eq!(stream::acknowledge(&mut conn, &of, stuck).await.unwrap(), 20);
     let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
     assert!(audit.sales[0].findings[0] == Finding::Lost(20), "{audit:?}");
-    // An order without a buyer would be written, so that is reported.
+    // An order without a buyer would become a dead letter, so that is reported.
     world.hold().await;
     world.add_entry(&["userId", "9", "voucherId", &voucher.to_string(), "id", "815"]).await;
     let plan = preview(&world, "start", None).await.unwrap();
@@ -242,6 +242,7 @@ async fn orders_closed_after_a_backup_are_not_written_by_a_rewind() {
     rewound(&world, plan).await.unwrap();
     world.settled().await;
     assert_eq!(world.store.ledger(ShardId::only(voucher)).await.unwrap().live, 0);
+    assert_eq!(letters(&world).await.len(), 10);
     world.balanced().await;
 }
 

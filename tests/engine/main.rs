@@ -42,6 +42,7 @@ mod refusals;
 mod restarts;
 mod restock;
 mod retention;
+mod sale_faults;
 mod sale_fields;
 mod servers;
 mod shards;

@@ -502,7 +502,8 @@ async fn reconciled_by_count(world: &World, voucher: VoucherId) -> (bool, u64) {
     let of = world.keys.home();
     let mut servers = world.servers();
     let matched = counts_match(&mut servers, &of).await.unwrap();
-    let done = reconcile_by_count(&mut servers, &of, &[], "a test").await.unwrap();
+    let (done, left) = reconcile_by_count(&mut servers, &of, &[], "a test").await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
     (matched, done.restored)
 }
 

@@ -120,7 +120,8 @@ async fn an_ended_sale_is_removed_from_redis_and_stays_readable() {
     world.rush(LoadTest::new(voucher, 60)).await;
     world.settled().await;
     let stop = CancellationToken::new();
-    let archive = async || retention::archive_ended(&mut world.servers(), 0, &stop).await.unwrap();
+    let archive =
+        async || retention::archive_ended(&mut world.servers(), 0, &stop).await.unwrap().sales;
     assert_eq!(archive().await, [], "nothing is over");
     world.execute(Command::EndSale(voucher)).await.unwrap();
     // In-flight orders have to arrive first.

@@ -90,6 +90,29 @@ async fn a_frozen_server_makes_nobody_wait_for_ever(server: impl Server) {
     assert_eq!(store.ledger(ShardId::only(voucher)).await.unwrap().live, 1);
 }
 
+/// Such as a process that is stopped while it holds the locks of its rows.
+async fn a_client_that_stops_in_its_transaction_is_not_waited_for(server: impl Server) {
+    let name = server.create().await;
+    let proxy = Proxy::before(server.port()).await;
+    let (other, url) = (open(&server.url(&name)).await, server.tcp_url(&name));
+    let voucher = sale_of(&other, 9).await;
+    let store = open(&proxy.url(&url, server.port())).await;
+    proxy.cut_at_commit(Cut::Held);
+    let (first, second) = ([entry(1, voucher)], [entry(2, voucher)]);
+    let meanwhile = async {
+        wait_until(PATIENCE, "it stops", async || proxy.to_come() == 0).await;
+        other.write_orders(&second, NOW).await
+    };
+    let (stopped, meanwhile) = tokio::join!(store.write_orders(&first, NOW), meanwhile);
+    assert!(matches!(stopped.unwrap_err(), StoreError::Unknown(_)));
+    assert!(matches!(meanwhile.unwrap_err(), StoreError::Away(_)), "its rows are locked");
+    wait_until(PATIENCE, "the server ends its session", async || {
+        other.write_orders(&second, NOW).await.is_ok()
+    })
+    .await;
+    assert_eq!(other.ledger(ShardId::only(voucher)).await.unwrap().live, 1);
+}
+
 async fn a_commit_that_nobody_heard_of_is_unknown(server: impl Server) {
     let name = server.create().await;
     let proxy = Proxy::before(server.port()).await;
@@ -220,6 +243,7 @@ async fn impossible_paths_are_refused_with_an_error<S: Server>(server: S) {
 crate::on_both_servers![
     a_killed_server_is_away_and_comes_back,
     a_frozen_server_makes_nobody_wait_for_ever,
+    a_client_that_stops_in_its_transaction_is_not_waited_for,
     a_commit_that_nobody_heard_of_is_unknown,
     many_may_create_the_tables_at_once,
     several_programs_never_oversell_and_never_double,

@@ -11,7 +11,11 @@ use seckill_engine::{
     ledger,
     recovery::repair,
     settings::Settings,
-    telemetry::snapshot::{AlarmKind, Snapshot},
+    telemetry::{
+        Meters,
+        collector::Collector,
+        snapshot::{AlarmKind, Snapshot},
+    },
 };
 use seckill_model::{EntryId, ShardId, VoucherId, filter::Filter, ledger::Finding};
 use seckill_redis::{dead_letters, keys::node_of, stream};
@@ -42,6 +46,14 @@ async fn event(world: &World, what: &str) -> bool {
 fn is_alarm(world: &World, of: VoucherId) -> bool {
     let waits = |it: &AlarmKind| matches!(it, AlarmKind::OrdersWait { sale, .. } if *sale == of);
     snapshot(world).alarms.iter().any(|it| waits(&it.kind))
+}
+
+/// Whether a process without a node, such as `status`, sees it.
+async fn is_alarm_elsewhere(world: &World, of: VoucherId) -> bool {
+    let (deployment, meters) = (world.deployment(), Arc::new(Meters::default()));
+    let mut collector = Collector::new(&deployment, meters, String::new(), true, Vec::new());
+    let waits = |it: &AlarmKind| matches!(it, AlarmKind::OrdersWait { sale, .. } if *sale == of);
+    collector.collect().await.alarms.iter().any(|it| waits(&it.kind))
 }
 
 /// The reasons of the dead letters.
@@ -204,6 +216,8 @@ async fn what_hits_one_sale_stops_no_other(database: Database) {
     world.until("and goes on", async || live(&world, good).await == 40).await;
     world.until("it is an event", async || event(&world, "orders wait").await).await;
     world.until("it is an alarm", async || is_alarm(&world, bad)).await;
+    world.until("of each process", async || is_alarm_elsewhere(&world, bad).await).await;
+    assert!(!is_alarm_elsewhere(&world, good).await);
     assert!(snapshot(&world).sql.takes_writes(), "the database takes orders");
     assert_eq!((dead(&world), world.pending().await), (0, 30));
     accept(&world, database).await;
@@ -211,6 +225,7 @@ async fn what_hits_one_sale_stops_no_other(database: Database) {
     assert_eq!((dead(&world), live(&world, bad).await), (0, 30));
     world.until("its end is an event", async || event(&world, "orders written").await).await;
     world.until("the alarm ends", async || !is_alarm(&world, bad)).await;
+    world.until("for each process", async || !is_alarm_elsewhere(&world, bad).await).await;
 }
 
 /// Rows with negative IDs at the places of buyers, and a unique index that only the database knows.

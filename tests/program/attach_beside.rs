@@ -2,10 +2,7 @@
 
 use std::{
     fs,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::Duration,
 };
@@ -15,11 +12,16 @@ use serde_json::json;
 
 use crate::{
     attach::{DEAD, Database, SALE, STREAM, Service, alarm, buy, consume, sale},
-    support::{LONG, MariaDb, PATIENCE, Seckill, TestRedis, refused, wait_until_blocking},
+    support::{
+        LONG, MariaDb, PATIENCE, Seckill, TestRedis, is_mysql, refused, wait_until_blocking,
+    },
 };
 
-/// Orders of the sold-out sale: several pages of entries.
-const ORDERS: i64 = 900;
+/// Orders of the sold-out sale: many pages of entries.
+const ORDERS: i64 = 3_000;
+/// As many of them are written beside recoveries, at this speed.
+const BESIDE: i64 = 2_000;
+const PER_SECOND: u32 = 150;
 
 impl Service {
     fn query(&self, command: &[&str]) {
@@ -48,6 +50,33 @@ impl Service {
         }
     }
 
+    /// A consumer that handles so many entries a second.
+    fn consume_at(&self, per_second: u32, stop: &AtomicBool) {
+        let mut redis = self.redis.connection();
+        self.runtime.block_on(async {
+            let mut conn = self.pool.connection().await.unwrap();
+            let mut due = tokio::time::interval(Duration::from_secs(1) / per_second);
+            while !stop.load(Relaxed) {
+                due.tick().await;
+                consume(&mut redis, &mut conn, true).await;
+            }
+        });
+    }
+
+    /// Other users keep asking; returns how many were admitted.
+    fn ask_until(&self, stop: &AtomicBool) -> i64 {
+        let (mut redis, mut admitted) = (self.redis.connection(), 0);
+        for user in 1_000_000.. {
+            if stop.load(Relaxed) {
+                break;
+            }
+            let order = self.next.fetch_add(1, Relaxed);
+            admitted += i64::from(buy(&mut redis, user, order).unwrap() == 0);
+            thread::sleep(Duration::from_millis(1));
+        }
+        admitted
+    }
+
     /// A consumer that finds any order of the user, and acknowledges.
     fn acknowledge_all(&self) {
         let read = ["XREADGROUP", "GROUP", "g1", "c1", "STREAMS", STREAM, ">"];
@@ -60,54 +89,35 @@ impl Service {
     }
 }
 
-/// One consumer works the orders of a sold-out sale off, and users keep asking, while recoveries run in a loop.
+/// One consumer works the orders of a sold-out sale off, and users keep asking, while recoveries run in a loop. A plan reads
+/// many pages of entries, and orders are written between two of them.
 #[test]
 fn beside_a_living_consumer_no_piece_is_sold_twice() {
-    let service = Arc::new(Service::start());
+    let service = Service::start();
     service.loaded_sale(SALE, ORDERS);
+    let mut redis = service.redis.connection();
     for user in 1..=ORDERS {
-        assert_eq!(service.buy(user), 0);
+        assert_eq!(buy(&mut redis, user, service.next.fetch_add(1, Relaxed)).unwrap(), 0);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let consumer = thread::spawn({
-        let (service, stop) = (service.clone(), stop.clone());
-        move || {
-            let mut redis = service.redis.connection();
-            service.runtime.block_on(async {
-                let mut conn = service.pool.connection().await.unwrap();
-                while consume(&mut redis, &mut conn, true).await || !stop.load(Relaxed) {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            });
-        }
-    });
-    let late = thread::spawn({
-        let (service, stop) = (service.clone(), stop.clone());
-        move || {
-            let mut redis = service.redis.connection();
-            let mut admitted = 0;
-            let mut user = 1_000_000;
-            while !stop.load(Relaxed) {
-                user += 1;
-                let order = service.next.fetch_add(1, Relaxed);
-                admitted += i64::from(buy(&mut redis, user, order).unwrap() == 0);
-                thread::sleep(Duration::from_millis(1));
-            }
-            admitted
-        }
-    });
     let written = || service.count("SELECT COUNT(*) FROM tb_voucher_order");
-    let mut runs = 0;
-    while written() < ORDERS {
-        service.run(&["recover", "--operate", "--yes", "--json"]);
-        runs += 1;
-    }
-    service.run(&["recover", "--operate", "--yes", "--json", "--stuck", "1"]);
-    stop.store(true, Relaxed);
-    consumer.join().unwrap();
-    let admitted = ORDERS + late.join().unwrap();
-    assert_eq!((admitted, written(), service.stock()), (ORDERS, ORDERS, 0), "{runs} runs");
+    let stop = AtomicBool::new(false);
+    let (admitted, runs) = thread::scope(|scope| {
+        let consumer = scope.spawn(|| service.consume_at(PER_SECOND, &stop));
+        let late = scope.spawn(|| service.ask_until(&stop));
+        let mut runs = 0;
+        while written() < BESIDE && !consumer.is_finished() {
+            service.run(&["recover", "--operate", "--yes", "--json"]);
+            runs += 1;
+        }
+        stop.store(true, Relaxed);
+        (ORDERS + late.join().unwrap(), runs)
+    });
+    assert_eq!((admitted, service.stock()), (ORDERS, 0), "{runs} runs");
     assert!(runs > 1, "{runs} runs");
+    service.consume();
+    service.run(&["recover", "--operate", "--yes", "--stuck", "1"]);
+    let of_buyers = "SELECT COUNT(DISTINCT id) FROM tb_voucher_order WHERE id <= 3000";
+    assert_eq!((written(), service.count(of_buyers), service.stock()), (ORDERS, ORDERS, 0));
 }
 
 /// More orders than a pass reads: what was promised is unknown.
@@ -326,6 +336,48 @@ fn a_replayed_dead_letter_takes_the_piece_that_was_returned() {
     assert_eq!((service.redis_figures(), service.sql_figures()), ((0, 0, 1), (0, 1, 1)));
 }
 
+/// A trigger rejects every order: an outage of the database, and each entry waits.
+#[test]
+fn what_hits_every_order_makes_no_dead_letter() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    service.loaded_sale("11", 10);
+    for user in 1..=4 {
+        assert_eq!(service.buy(user), 0);
+    }
+    service.query(&["XADD", STREAM, "*", "userId", "7", "voucherId", "11", "id", "700"]);
+    service.query(&["DECR", "seckill:stock:11"]);
+    service.query(&["SADD", "seckill:order:11", "7"]);
+    service.receive_without_order();
+    service.entries_are_stuck();
+    let reject = |trigger: &str, condition: &str| {
+        service.sql(&format!(
+            "CREATE TRIGGER {trigger} BEFORE INSERT ON tb_voucher_order WHEN {condition} \
+             BEGIN SELECT RAISE(ABORT, 'not now'); END"
+        ));
+    };
+    let recover = || service.run(&["recover", "--operate", "--yes", "--stuck", "1"]);
+    let letters = || service.redis.query::<i64>(&["XLEN", DEAD]);
+    reject("every", "1");
+    for _ in 0..2 {
+        let ran = recover().expect_code(1);
+        let says = "accepts no order of sale #10 and of other sales: ";
+        assert!(ran.stderr.contains(says), "{ran}");
+        assert_eq!((letters(), service.count("SELECT COUNT(*) FROM tb_voucher_order")), (0, 0));
+    }
+    // Of one sale: the other one goes on.
+    service.sql("DROP TRIGGER every");
+    reject("of_sale", "NEW.voucher_id = 10");
+    let ran = recover().expect_code(1);
+    assert!(ran.stderr.contains("accepts no order of sale #10: ") && letters() == 0, "{ran}");
+    assert_eq!(service.count("SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 11"), 1);
+    // Of one order.
+    service.sql("DROP TRIGGER of_sale");
+    reject("of_user", "NEW.user_id = 3");
+    let done = service.operate(1, &[]);
+    assert_eq!((&done["applied"]["replayed"], letters()), (&3.into(), 1), "{done}");
+}
+
 /// A trigger rejects the order: one letter, however often recoveries run, and again after a replay.
 #[test]
 fn an_order_that_sql_rejects_has_one_letter() {
@@ -334,7 +386,8 @@ fn an_order_that_sql_rejects_has_one_letter() {
     assert_eq!(service.buy(1), 0);
     service.receive_without_order();
     service.sql(
-        "CREATE TRIGGER no BEFORE INSERT ON tb_voucher_order BEGIN SELECT RAISE(ABORT, 'no'); END",
+        "CREATE TRIGGER no BEFORE INSERT ON tb_voucher_order WHEN NEW.user_id = 1 \
+         BEGIN SELECT RAISE(ABORT, 'no'); END",
     );
     service.entries_are_stuck();
     for dead_letters in [1, 0, 0] {
@@ -424,6 +477,40 @@ fn nothing_is_taken_if_the_database_is_read_only_on_mariadb() {
     nothing_is_taken_without_writes(&service, "takes no writes", 1);
     set("SET GLOBAL read_only = 0");
     assert_eq!(service.operate(0, &[])["applied"]["replayed"], 3);
+}
+
+/// It takes writes, and what it has is of a moment ago.
+#[test]
+fn nothing_is_taken_if_the_database_is_a_replica_that_takes_writes() {
+    let (server, home) = (MariaDb::start(), Seckill::new());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(server.run("", "CREATE DATABASE shop"));
+    let url = server.tcp_url_of("shop");
+    let service = Service::at(Database::MariaDb, TestRedis::start(), home, runtime, url);
+    let set = |it: &str| service.runtime.block_on(server.run("", it));
+    service.loaded_sale("9", 1);
+    let [follow, leave] = if is_mysql() {
+        ["CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1'", "RESET REPLICA ALL"]
+    } else {
+        ["CHANGE MASTER TO MASTER_HOST = '127.0.0.1'", "RESET SLAVE ALL"]
+    };
+    set(follow);
+    nothing_is_taken_without_writes(&service, "is a replica", 1);
+    let checks = service.doctor(1, &[]);
+    assert!(checks.to_string().contains("is a replica"), "{checks}");
+    set(leave);
+    assert_eq!(service.recover(0, &["--stuck", "1"])["is_replica"], false);
+    assert_eq!(service.operate(0, &[])["applied"]["replayed"], 3);
+    // Whoever may not know is told so.
+    set("CREATE USER clerk@'%' IDENTIFIED BY 'secret'");
+    set("GRANT SELECT, INSERT, UPDATE ON shop.* TO clerk@'%'");
+    let (_, address) = service.url.split_once('@').unwrap();
+    let clerk = format!("mysql://clerk:secret@{address}");
+    let args = ["attach", "--redis", &service.redis.url(), "--database", &clerk];
+    let plan = service.home.run(&[&args[..], &["recover", "--json"]].concat()).expect_code(1);
+    assert_eq!(plan.json()["is_replica"], json!(null));
+    let plan = service.home.run(&[&args[..], &["recover"]].concat()).expect_code(1);
+    assert!(plan.stdout.contains("may not run SHOW REPLICA STATUS"), "{plan}");
 }
 
 #[test]

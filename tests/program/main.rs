@@ -25,6 +25,8 @@ mod lost_server;
 mod pictures;
 mod process;
 mod random;
+mod small_disk;
+mod suspended;
 mod terminal;
 mod terminal_restore;
 mod unwitnessed;

@@ -25,6 +25,9 @@ pub enum Cut {
     Within,
     /// The server executes the request, and the reply comes after this time.
     Late(Duration),
+    /// The request is lost, and for the server the connection stays open until it is severed, as that of a process that
+    /// was stopped.
+    Held,
 }
 
 impl Cut {
@@ -238,6 +241,10 @@ async fn wire(
             n = client.read(&mut asked) => {
                 let Ok(n @ 1..) = n else { return };
                 cut = cut.or_else(|| plan.lock().unwrap().cut(&asked[..n]));
+                if cut == Some(Cut::Held) {
+                    let _ = severed.changed().await;
+                    return;
+                }
                 if cut == Some(Cut::Before) || server.write_all(&asked[..n]).await.is_err() {
                     return;
                 }

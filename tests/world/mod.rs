@@ -219,6 +219,15 @@ impl World {
         self.node_on(Redis::from_url(url).unwrap(), name, &uuid())
     }
 
+    pub fn deployment(&self) -> Deployment {
+        Deployment {
+            redis: self.redis.clone(),
+            store: self.store.clone(),
+            keys: self.keys.clone(),
+            settings: self.settings.clone(),
+        }
+    }
+
     /// Starts a second node, as this process.
     pub fn node_as(&self, name: &str, instance: &str) -> Node {
         self.node_on(self.redis.clone(), name, instance)
@@ -226,12 +235,7 @@ impl World {
 
     fn node_on(&self, redis: Redis, name: &str, instance: &str) -> Node {
         Node::start(NodeConfig {
-            deployment: Deployment {
-                redis,
-                store: self.store.clone(),
-                keys: self.keys.clone(),
-                settings: self.settings.clone(),
-            },
+            deployment: Deployment { redis, ..self.deployment() },
             name: name.to_owned(),
             instance: instance.to_owned(),
             read_only: self.read_only,

@@ -36,6 +36,8 @@ pub struct Plan {
     pub buyers_compared: bool,
     /// Whether the stock in Redis was compared: not while users buy, and only if all entries were read.
     pub stock_compared: bool,
+    /// Whether the database is a replica, whose rows may be those of a moment ago; `None` if its user may not know.
+    pub is_replica: Option<bool>,
     /// How long a difference of stocks must last before a stock is raised or a buyer removed, in milliseconds.
     pub wait_ms: u64,
 }

@@ -264,17 +264,19 @@ pub(crate) async fn check_columns(
 }
 
 /// Tries to write an order and rolls it back, so that a database that takes no writes is found before an entry is taken.
+/// Returns whether it may be written.
 pub(super) async fn try_write(
     database: &Database,
     conn: &mut PlainConnection,
     profile: &Profile,
     order: Order,
-) -> Result<()> {
+) -> Result<bool> {
     database.in_time(conn.command("BEGIN")).await?;
     let tried = attempt(database, conn, profile, order).await;
     let ended = database.in_time(conn.command("ROLLBACK")).await;
-    tried?;
-    Ok(ended?)
+    let tried = tried?;
+    ended?;
+    Ok(tried.is_some_and(|(verdict, _)| verdict == Verdict::Stuck))
 }
 
 /// Writes the order of an entry in one transaction with the stock, unless SQL does not allow it.

@@ -257,6 +257,9 @@ fn preview(plan: &Plan, max: u64) -> String {
         let seconds = plan.wait_ms / 1_000;
         text.push_str(&format!("{}\n", text!("attach-recover-waits", seconds)));
     }
+    if plan.is_replica.is_none() {
+        text.push_str(&format!("{}\n", Label("attach-replica-unknown")));
+    }
     if !plan.buyers_compared {
         text.push_str(&format!("{}\n", Label("attach-recover-no-buyers")));
     }

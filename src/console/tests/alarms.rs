@@ -59,6 +59,7 @@ fn kinds() -> Vec<AlarmKind> {
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
         AlarmKind::OrdersWait { sale: VoucherId(7), error: read_only.clone() },
+        AlarmKind::SaleUnreadable { sale: VoucherId(7), error: read_only.clone() },
         AlarmKind::SqlReadOnly { error: read_only },
         sql(sql_away(reason!("store-reason-unreachable", server = mysql()))),
         off(Finding::NotLoaded),

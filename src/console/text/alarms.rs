@@ -105,6 +105,15 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         AlarmKind::OrdersWait { sale, error } => {
             text!("alarms-orders-wait", reader, sale, reason = reason(error), error = full(error))
         }
+        AlarmKind::SaleUnreadable { sale, error } => {
+            text!(
+                "alarms-sale-unreadable",
+                reader,
+                sale,
+                reason = reason(error),
+                error = full(error)
+            )
+        }
         AlarmKind::AuditFailed { finding, more, repairable } => {
             text!("alarms-audit-failed", reader, finding, more, repairable)
         }

@@ -47,13 +47,13 @@ use crate::{
     recovery::{
         comparison::{compare, reconcile_by_count},
         former_names,
-        reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile},
+        reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile_each},
         sale_versions::SaleVersions,
     },
     servers::Servers,
     telemetry::{
         data_loss::{REDIS_RECONCILED, Reconciled, Unwitnessed},
-        log::events::SALE_MENDED,
+        log::events::{SALE_MENDED, SALE_UNRECONCILED},
     },
 };
 
@@ -131,6 +131,8 @@ pub struct AdmissionWorker {
     /// The task that compares every order with its buyer, after they were only counted. It ends with this one, or when
     /// Redis was restarted again.
     comparing: JoinSet<Reconciled>,
+    /// Sales that could not be reconciled on this run of the server; `held` until they are.
+    left_out: BTreeSet<ShardId>,
     /// Sales that stay closed until the operator resolves it, and until when the event is not repeated.
     noted: HashMap<ShardId, Instant>,
     in_flight: FuturesOrdered<Flight>,
@@ -167,6 +169,7 @@ impl AdmissionWorker {
             held: HashMap::new(),
             preparing: JoinSet::new(),
             comparing: JoinSet::new(),
+            left_out: BTreeSet::new(),
             noted: HashMap::new(),
             in_flight: FuturesOrdered::new(),
         }
@@ -306,7 +309,8 @@ impl AdmissionWorker {
 
     /// Records that the other nodes were awaited; the watermark that says so may have been lost.
     async fn note_restored(&mut self) {
-        let Some(run) = &self.run_id else { return };
+        // Buyers of a sale that is not reconciled yet may still be missing.
+        let Some(run) = self.run_id.as_ref().filter(|_| self.left_out.is_empty()) else { return };
         let (conn, of, node) = (&mut self.servers.conn, &self.partition, &self.context.node);
         if let Err(error) = reconcile::note_restored(conn, of, node, run).await {
             tracing::debug!(%error, partition = of.number(), "stock cannot be removed yet");
@@ -383,6 +387,7 @@ impl AdmissionWorker {
     /// Takes the result of that task; returns the requests that can be decided now.
     fn prepared(&mut self, shard: ShardId, prepared: Prepared) -> Batch {
         let waiting = self.held.remove(&shard).unwrap_or_default();
+        self.left_out.remove(&shard);
         let Prepared { done, outcome, mended, generation } = prepared;
         if let Some(fields) = mended {
             let NodeContext { outbox, node, .. } = &self.context;
@@ -735,11 +740,13 @@ impl AdmissionWorker {
         let last = self.ids.last_second();
         self.ids.date_in(Dates::of_run(servers, of, &run, last).await?);
         let promises = self.promises(|shard| self.servers.keys.partition_of(shard) == *of);
-        let done = if is_first {
+        let (done, left) = if is_first {
             reconcile_by_count(&mut self.servers, of, &promises, &self.token).await?
         } else {
-            reconcile(&mut self.servers, of, &promises, &self.token).await?
+            let scope = Scope::IfNeeded;
+            reconcile_each(&mut self.servers, of, &promises, &self.token, scope).await?
         };
+        self.left_out = left.iter().map(|(shard, _)| *shard).collect();
         if is_first {
             self.comparing.abort_all();
             self.comparing.spawn(compare_until_done(self.context.deployment.servers(), of.clone()));
@@ -755,6 +762,13 @@ impl AdmissionWorker {
         self.is_witness = true;
         // A restart in the middle of it is noticed by the next connection.
         self.run_id = Some(run);
+        for (shard, error) in left {
+            tracing::error!(%shard, %error, "a sale could not be reconciled; it stays closed until it is");
+            let NodeContext { outbox, node, .. } = &self.context;
+            let (sale, what) = (format!("#{}", shard.sale), Message::of(&Event::Error(error)));
+            outbox.put_own(node, SALE_UNRECONCILED, sale.into(), what);
+            self.prepare(shard);
+        }
         self.note_restored().await;
         Ok(())
     }
@@ -899,10 +913,10 @@ async fn prepare(
 
 /// Compares the orders of a partition with their buyers; repeats that after an error.
 async fn compare_until_done(mut servers: Servers, of: Partition) -> Reconciled {
-    let mut pause = BACKOFF[1];
+    let (mut pause, mut done) = (BACKOFF[1], Reconciled::default());
     loop {
-        match AssertUnwindSafe(compare(&mut servers, &of)).catch_unwind().await {
-            Ok(Ok(done)) => return done,
+        match AssertUnwindSafe(compare(&mut servers, &of, &mut done)).catch_unwind().await {
+            Ok(Ok(())) => return done,
             Err(_) => tracing::error!(partition = of.number(), "comparing the orders panicked"),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the orders could not be compared with their buyers; the comparison is repeated");

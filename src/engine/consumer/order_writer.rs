@@ -316,7 +316,7 @@ impl Writer {
                     Event::Error(error) => Message::of(error),
                     other => Message::of(other),
                 };
-                reports.meters.note_refused(sale.voucher(), Some(why));
+                reports.meters.note_refused(sale, Some(why));
             }
         }
     }
@@ -365,7 +365,7 @@ impl Writer {
     fn forget_refused(&mut self, sale: ShardId) {
         self.refused_sales.remove(&sale);
         if let Some(reports) = &self.reports {
-            reports.meters.note_refused(sale.voucher(), None);
+            reports.meters.note_refused(sale, None);
         }
     }
 

@@ -107,7 +107,11 @@ async fn archive_sales(run: Run) -> Result<Done> {
     let after = run.deployment.settings.jobs.archive_after_ms;
     let mut servers = run.deployment.servers();
     let archived = retention::archive_ended(&mut servers, after, &run.stop).await?;
-    let rows = archived.len() as u64;
+    let rows = archived.sales.len() as u64;
+    if let Some(left_out) = archived.left_out.reason() {
+        return Err(EngineError::Failed(reason!("job-archived-partly", rows, left_out)));
+    }
+    let archived = archived.sales;
     let detail = (!archived.is_empty()).then(|| reason!("job-archived", sales = sales(&archived)));
     Ok(Done { rows, detail })
 }

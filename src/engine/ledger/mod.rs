@@ -26,7 +26,7 @@ use seckill_redis::{
     stream,
     stream_stats::{self, SaleStats},
 };
-use seckill_store::StoreError;
+use seckill_store::{Sales, StoreError, UnreadableSale};
 use serde::Serialize;
 
 use self::differences::Differences;
@@ -90,8 +90,11 @@ impl Flows {
 /// Audits every sale, or the given one; shards of lost servers are left out if the connection was probed.
 pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Result<Audit>> {
     async move {
-        let sales = match only {
-            Some(voucher) => servers.store.shards_of(voucher).await?,
+        let Sales { shards: sales, unreadable } = match only {
+            Some(voucher) => {
+                let shards = servers.store.shards_of(voucher).await?;
+                Sales { shards, ..Sales::default() }
+            }
             None => all_sales(servers).await?,
         };
         let is_lost =
@@ -109,6 +112,10 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
             let whole = SaleAudit::whole(parts.into_iter().map(|(_, audit)| audit).collect());
             lines.extend(whole.map(|whole| SaleAudit { incomplete, ..whole }));
         }
+        let of_unreadable =
+            |it: UnreadableSale| SaleAudit::unreadable(it.voucher, it.why.reason().to_string());
+        lines.extend(unreadable.into_iter().map(of_unreadable));
+        lines.sort_by_key(|line| Reverse(line.voucher_id));
         let is_whole = only.is_some() || servers.conn.lost().is_empty();
         let balanced =
             is_whole && unread.is_empty() && lines.iter().all(|line| line.findings.is_empty());
@@ -119,23 +126,26 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
 
 /// The shards of every sale that is not archived, and those in Redis that SQL has archived or does not know, newest sale
 /// first.
-pub(super) async fn all_sales(servers: &mut Servers) -> Result<Vec<SaleShard>> {
-    let mut sales = servers.store.sales().await?;
-    let known: HashSet<ShardId> = sales.iter().map(|shard| shard.id).collect();
+async fn all_sales(servers: &mut Servers) -> Result<Sales> {
+    let mut all = servers.store.readable_sales().await?;
+    let known: HashSet<ShardId> = all.shards.iter().map(|shard| shard.id).collect();
     for of in servers.conn.reachable(&servers.keys) {
         let held = stream_stats::shards_held(&mut servers.conn, &of).await?;
         for shard in held.into_iter().filter(|shard| !known.contains(shard)) {
+            if all.is_unreadable(shard.voucher()) {
+                continue;
+            }
             match servers.store.shard(shard).await {
-                Ok(shard) => sales.push(shard),
+                Ok(shard) => all.shards.push(shard),
                 Err(StoreError::NoSale(_)) => {
-                    sales.extend(sale_copy::read(servers, shard).await?);
+                    all.shards.extend(sale_copy::read(servers, shard).await?);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
     }
-    sales.sort_unstable_by_key(|shard| (Reverse(shard.id.sale), shard.id.number));
-    Ok(sales)
+    all.shards.sort_unstable_by_key(|shard| (Reverse(shard.id.sale), shard.id.number));
+    Ok(all)
 }
 
 /// Audits these shards, in their order. Those with a finding and their figures are read again, all of them after

@@ -19,7 +19,7 @@ use crate::{
     ledger::{self, PAGE},
     lists::group_by,
     payment,
-    recovery::reconcile::{Scope, put_back, reconcile_sales},
+    recovery::reconcile::{NotReconciled, Scope, put_back, reconcile_each},
     servers::Servers,
     telemetry::data_loss::Reconciled,
 };
@@ -36,15 +36,29 @@ pub async fn reconcile_by_count(
     of: &Partition,
     promises: &[SaleOrder],
     token: &str,
-) -> Result<Reconciled> {
-    let mut done = Reconciled::default();
+) -> Result<(Reconciled, NotReconciled)> {
+    let mut removed = 0;
     // Redis may have lost returns of pieces, which would count as buyers without an order.
     for sale in servers.sales_of(of).await? {
-        done.removed += payment::give_back_again(servers, sale.id).await?;
+        // Its reconciliation repeats that, and fails.
+        removed += unless_of_sale(payment::give_back_again(servers, sale.id).await)?;
     }
-    let scope = if counts_match(servers, of).await? { Scope::Counted } else { Scope::IfNeeded };
-    done.add(reconcile_sales(servers, of, promises, token, scope).await?);
-    Ok(done)
+    let is_counted = unless_of_sale(counts_match(servers, of).await)?;
+    let scope = if is_counted { Scope::Counted } else { Scope::IfNeeded };
+    let (mut done, left) = reconcile_each(servers, of, promises, token, scope).await?;
+    done.removed += removed;
+    Ok((done, left))
+}
+
+/// What was not read because of a fault of one sale is as nothing.
+fn unless_of_sale<T: Default>(read: Result<T>) -> Result<T> {
+    match read {
+        Err(error) if !error.is_away() => {
+            tracing::warn!(%error, "a sale could not be counted");
+            Ok(T::default())
+        }
+        read => read,
+    }
 }
 
 /// Whether a partition has as many buyers as orders.
@@ -187,13 +201,28 @@ fn count_held(orders: &[(OrderId, bool)]) -> u64 {
     orders.iter().filter(|(_, held)| *held).count() as u64
 }
 
-/// Compares every live order of a partition with its buyer, and restores the buyers that Redis lacks.
-pub(crate) async fn compare(servers: &mut Servers, of: &Partition) -> Result<Reconciled> {
-    let mut done = Reconciled::default();
+/// Compares every live order of a partition with its buyer, and restores the buyers that Redis lacks: `done`.
+///
+/// # Errors
+/// Of the first sale that could not be compared; the others were, unless a server is unreachable.
+pub(crate) async fn compare(
+    servers: &mut Servers,
+    of: &Partition,
+    done: &mut Reconciled,
+) -> Result<()> {
+    let mut first = Ok(());
     for sale in servers.sales_of(of).await? {
-        for page in ledger::unknown_orders(servers, sale.id).await?.chunks(PAGE) {
-            done.add(put_back(servers, sale.id, page).await?);
+        match compare_sale(servers, sale.id, done).await {
+            Err(error) if error.is_away() => return Err(error),
+            compared => first = first.and(compared),
         }
     }
-    Ok(done)
+    first
+}
+
+async fn compare_sale(servers: &mut Servers, shard: ShardId, done: &mut Reconciled) -> Result<()> {
+    for page in ledger::unknown_orders(servers, shard).await?.chunks(PAGE) {
+        done.add(put_back(servers, shard, page).await?);
+    }
+    Ok(())
 }

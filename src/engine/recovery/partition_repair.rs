@@ -138,6 +138,7 @@ fn detect(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
         of.reconciled(),
         of.rates(),
         of.http(),
+        of.refused(),
         of.gone(),
     ];
     let foreign = stats.foreign.iter().filter(|it| keys.contains(&it.key));

@@ -7,7 +7,7 @@
 //! with a whole partition it waits for the other nodes that were alive before it admits buyers.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -88,45 +88,64 @@ pub(crate) fn new_token() -> String {
     uuid::Uuid::new_v4().simple().to_string()
 }
 
+/// Sales that could not be reconciled, each with its error.
+pub type NotReconciled = Vec<(ShardId, EngineError)>;
+
 /// Reconciles every sale of a partition, and restores every buyer that Redis lacks, those of SQL and those of
 /// `promises`, which are of this partition. Safe to repeat.
+///
+/// # Errors
+/// Of the first sale that could not be reconciled; the others were, unless a server is unreachable.
 pub async fn reconcile(
     servers: &mut Servers,
     of: &Partition,
     promises: &[SaleOrder],
     token: &str,
 ) -> Result<Reconciled> {
-    reconcile_sales(servers, of, promises, token, Scope::IfNeeded).await
+    let (done, left) = reconcile_each(servers, of, promises, token, Scope::IfNeeded).await?;
+    left.into_iter().next().map_or(Ok(done), |(_, error)| Err(error))
 }
 
-/// As [`reconcile`], each sale as far as `scope` requires it.
-pub(crate) async fn reconcile_sales(
+/// As [`reconcile`], each sale as far as `scope` requires it; also returns those that could not be reconciled. What prevents
+/// it for every sale is a fault of a server.
+pub(crate) async fn reconcile_each(
     servers: &mut Servers,
     of: &Partition,
     promises: &[SaleOrder],
     token: &str,
     scope: Scope,
-) -> Result<Reconciled> {
+) -> Result<(Reconciled, NotReconciled)> {
     let mut reconciler = Reconciler::new(servers, of, token).await?;
-    let mut done = Reconciled::default();
+    let (mut done, mut left) = (Reconciled::default(), NotReconciled::new());
     let mut by_shard = group_by(promises.iter().copied(), SaleOrder::sold_by);
     stream::ensure_group(&mut reconciler.servers.conn, of).await?;
-    for sale in reconciler.servers.sales_of(of).await? {
-        let shard = sale.id;
-        let part = reconciler.sale(shard, &[], scope).await?;
-        let closed = part.closed.is_some();
-        done.add(part);
-        if closed {
-            // Its promises are restored, or become dead letters, at the same time.
-            let promises = by_shard.remove(&shard).unwrap_or_default();
-            done.add(reconciler.sale(shard, &promises, Scope::IfNeeded).await?);
+    let sales = reconciler.servers.sales_of(of).await?;
+    for sale in &sales {
+        match reconciler.sale_without_promises(sale.id, scope, &mut by_shard).await {
+            Ok(part) => done.add(part),
+            Err(error) if error.is_away() => return Err(error),
+            Err(error) => {
+                // They are restored with it.
+                by_shard.remove(&sale.id);
+                left.push((sale.id, error));
+            }
         }
     }
+    if left.len() == sales.len()
+        && let Some((_, error)) = left.pop()
+    {
+        return Err(error);
+    }
     for (shard, promises) in by_shard {
-        let part = reconciler.promises(shard, &promises).await?;
-        // Their pieces were missing when the sale was rebuilt from SQL alone.
-        done.unknown = done.unknown.saturating_sub(part.restored);
-        done.add(part);
+        match reconciler.promises(shard, &promises).await {
+            Ok(part) => {
+                // Their pieces were missing when the sale was rebuilt from SQL alone.
+                done.unknown = done.unknown.saturating_sub(part.restored);
+                done.add(part);
+            }
+            Err(error) if error.is_away() => return Err(error),
+            Err(error) => left.push((shard, error)),
+        }
     }
     done.add(reconciler.streams(of, &[]).await?);
     if done != Reconciled::default() {
@@ -138,7 +157,7 @@ pub(crate) async fn reconcile_sales(
             "Redis had lost data"
         );
     }
-    Ok(done)
+    Ok((done, left))
 }
 
 /// Restores the buyers of written orders that Redis does not hold.
@@ -361,6 +380,22 @@ impl<'a> Reconciler<'a> {
         Ok(Self { servers, run, token: token.to_owned() })
     }
 
+    /// Reconciles one sale; of those of `promises`, only if it stays closed.
+    async fn sale_without_promises(
+        &mut self,
+        shard: ShardId,
+        scope: Scope,
+        promises: &mut BTreeMap<ShardId, Vec<SaleOrder>>,
+    ) -> Result<Reconciled> {
+        let mut done = self.sale(shard, &[], scope).await?;
+        if done.closed.is_some() {
+            // Its promises are restored, or become dead letters, at the same time.
+            let promises = promises.remove(&shard).unwrap_or_default();
+            done.add(self.sale(shard, &promises, Scope::IfNeeded).await?);
+        }
+        Ok(done)
+    }
+
     /// Determines what the streams of a partition lost, and enqueues every order that is missing everywhere. `seen` is
     /// the result of an earlier check.
     pub(crate) async fn streams(&mut self, of: &Partition, seen: &[String]) -> Result<Reconciled> {
@@ -393,7 +428,14 @@ impl<'a> Reconciler<'a> {
             stream::ensure_group(&mut self.servers.conn, of).await?;
             if entries_lost {
                 for sale in self.servers.sales_of(of).await? {
-                    done.promised_ids.extend(ledger::enqueue_lost(self.servers, sale.id).await?);
+                    match ledger::enqueue_lost(self.servers, sale.id).await {
+                        Ok(ids) => done.promised_ids.extend(ids),
+                        Err(error) if error.is_away() => return Err(error),
+                        // The others are not kept waiting for it, and the audit finds what it lacks.
+                        Err(error) => {
+                            tracing::error!(shard = %sale.id, %error, "the lost entries of a sale were not added; run 'seckill audit --repair'");
+                        }
+                    }
                 }
                 done.promised = done.promised_ids.len() as u64;
             }

@@ -59,6 +59,13 @@ pub enum AlarmKind {
         /// The error.
         error: Message,
     },
+    /// A row of a sale in SQL cannot be read.
+    SaleUnreadable {
+        /// The sale.
+        sale: VoucherId,
+        /// The error.
+        error: Message,
+    },
     /// Changes of sales are committed in SQL, but not confirmed by Redis.
     Undelivered {
         /// The sales.

@@ -49,6 +49,9 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     for (sale, error) in &snapshot.refused_sales {
         add(Urgency::Critical, AlarmKind::OrdersWait { sale: *sale, error: error.clone() });
     }
+    for (sale, error) in snapshot.unreadable_sales.iter().filter(|_| snapshot.sql.up) {
+        add(Urgency::Critical, AlarmKind::SaleUnreadable { sale: *sale, error: error.clone() });
+    }
     if !snapshot.undelivered.is_empty() && snapshot.sql.up {
         let sales = snapshot.undelivered.clone();
         add(Urgency::Critical, AlarmKind::Undelivered { sales });

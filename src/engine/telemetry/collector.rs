@@ -11,7 +11,7 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 use seckill_model::{
-    Millis, OrderFilter, SaleShard, ShardId, VoucherId,
+    Message, Millis, OrderFilter, SaleShard, ShardId, VoucherId,
     ledger::{Balance, SaleFinding},
 };
 use seckill_redis::{
@@ -20,9 +20,9 @@ use seckill_redis::{
     nodes::NodeState,
     stream_stats::{ConsumerStats, RedisStats, SaleStats},
 };
-use seckill_store::{AuditEntry, SharedStore, StoreError};
+use seckill_store::{AuditEntry, Sales, SharedStore, StoreError, UnreadableSale};
 
-use crate::{Result, deployment::Deployment};
+use crate::{EngineError, Result, deployment::Deployment};
 
 use super::{
     Meters, Point, Series, Snapshot,
@@ -55,6 +55,8 @@ pub struct Collector {
     seq: u64,
     /// The shards of all sales that are not archived, newest sale first; the ledger covers all of them.
     sales: Vec<SaleShard>,
+    /// Those of which a row cannot be read, and why.
+    unreadable: Vec<(VoucherId, Message)>,
     /// Closed orders that Redis has not confirmed.
     returning: u64,
     /// Changes of sales that Redis had not confirmed at the last read.
@@ -145,6 +147,7 @@ impl Collector {
             node_dead_ms: settings.node_dead_ms,
             seq: 0,
             sales: Vec::new(),
+            unreadable: Vec::new(),
             returning: 0,
             undelivered: Vec::new(),
             ahead: 0,
@@ -211,7 +214,8 @@ impl Collector {
             unreachable: if self.redis.up { self.conn.lost().to_vec() } else { Vec::new() },
             sales,
             undelivered,
-            refused_sales: self.meters.refused_sales(),
+            refused_sales: self.refused_sales(stats),
+            unreadable_sales: self.unreadable.clone(),
             written: Count { total: persisted, per_second: written_rate.unwrap_or(0.0) },
             stream: stats.map(|stats| self.stream_line(stats)),
             audit,
@@ -314,13 +318,15 @@ impl Collector {
         let reading = async {
             // A missing or damaged table of orders must not look like a balanced ledger.
             self.store.orders(&OrderFilter::default(), None, 1).await?;
-            Ok((self.store.sales().await?, self.store.returning().await?))
+            Ok((self.store.readable_sales().await?, self.store.returning().await?))
         };
         let answer: Result<Result<_, StoreError>, _> =
             tokio::time::timeout(READ_TIMEOUT, reading).await;
         let result = match answer {
-            Ok(Ok((sales, returning))) => {
-                self.sales = sales;
+            Ok(Ok((Sales { shards, unreadable }, returning))) => {
+                self.sales = shards;
+                let why = |it: &UnreadableSale| Message::of(&EngineError::Store(it.why.clone()));
+                self.unreadable = unreadable.iter().map(|it| (it.voucher, why(it))).collect();
                 self.returning = returning;
                 Ok(())
             }
@@ -442,6 +448,23 @@ impl Collector {
             }
         };
         stats.consumers.iter().map(line).collect()
+    }
+
+    /// What this process and the heartbeats of live nodes say.
+    fn refused_sales(&self, stats: Option<&RedisStats>) -> Vec<(VoucherId, Message)> {
+        let mut refused = self.meters.refused_sales();
+        let nodes = stats.map_or(&[][..], |stats| &stats.refused);
+        for (node, json) in nodes {
+            if stats.is_some_and(|it| it.nodes.is_alive(node, self.node_dead_ms)) {
+                match Meters::read_refused(json) {
+                    Ok(of_node) => of_node
+                        .into_iter()
+                        .for_each(|(sale, why)| _ = refused.entry(sale).or_insert(why)),
+                    Err(error) => tracing::debug!(node, %error, "unreadable list of refused sales"),
+                }
+            }
+        }
+        refused.into_iter().collect()
     }
 
     /// HTTP servers of live nodes. A dead node leaves its last figures behind.

@@ -22,6 +22,8 @@ pub mod events {
     pub const PARTITION_REPAIRED: &str = "partition repaired";
     /// Fields of a sale in Redis had other values than in SQL, and were set back.
     pub const SALE_MENDED: &str = "sale mended";
+    /// A sale could not be reconciled with the others of its partition, and stays closed until it is.
+    pub const SALE_UNRECONCILED: &str = "sale unreconciled";
     /// The database rejects a batch for a reason that is not caused by one of its orders.
     pub const ORDERS_WAIT: &str = "orders wait";
     /// The batch was written later.
@@ -67,6 +69,7 @@ impl Weight {
             | events::NODE_DEAD
             | events::PARTITION_REPAIRED
             | events::SALE_MENDED
+            | events::SALE_UNRECONCILED
             | REDIS_RECONCILED => Self::Trouble,
             events::ALARM_CLEARED
             | events::REDIS_BACK

@@ -12,7 +12,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use seckill_model::{Message, VoucherId};
+use seckill_model::{Message, ShardId, VoucherId};
 use tokio_util::sync::CancellationToken;
 
 use super::snapshot::{HttpLine, Latency, LoadTestLine, RecoveryLine};
@@ -20,6 +20,8 @@ use super::snapshot::{HttpLine, Latency, LoadTestLine, RecoveryLine};
 /// Time window of the displayed latencies, in seconds.
 const WINDOW: usize = 5;
 const SECOND: Duration = Duration::from_secs(1);
+/// Refused sales that a heartbeat publishes: a fault of more of them is one of the database.
+const PUBLISHED: usize = 100;
 /// Maximum latency recorded, in microseconds: a minute.
 const LONGEST_US: u64 = 60_000_000;
 
@@ -36,8 +38,8 @@ pub struct Meters {
     http: Mutex<Option<Weak<HttpFigures>>>,
     load_tests: Active<LoadTestRun>,
     recoveries: Active<RecoveryLine>,
-    /// Sales of which the database accepts no orders, and why.
-    refused_sales: Mutex<BTreeMap<VoucherId, Message>>,
+    /// Shards of which the database accepts no orders, and why.
+    refused_sales: Mutex<BTreeMap<ShardId, Message>>,
     /// Stops the recovery command that this process runs.
     recovery: Mutex<Weak<CancellationToken>>,
 }
@@ -69,18 +71,38 @@ impl Meters {
         self.written.lock().get(&partition).copied().unwrap_or_default()
     }
 
-    /// Records why the database accepts no orders of a sale, or that it accepts them again.
-    pub(crate) fn note_refused(&self, sale: VoucherId, why: Option<Message>) {
+    /// Records why the database accepts no orders of a shard, or that it accepts them again.
+    pub(crate) fn note_refused(&self, shard: ShardId, why: Option<Message>) {
         let mut refused = self.refused_sales.lock();
         match why {
-            Some(why) => drop(refused.insert(sale, why)),
-            None => drop(refused.remove(&sale)),
+            Some(why) => drop(refused.insert(shard, why)),
+            None => drop(refused.remove(&shard)),
         }
     }
 
     /// Returns the sales of which the database accepts no orders, each with the reason.
-    pub(crate) fn refused_sales(&self) -> Vec<(VoucherId, Message)> {
-        self.refused_sales.lock().iter().map(|(sale, why)| (*sale, why.clone())).collect()
+    pub(crate) fn refused_sales(&self) -> BTreeMap<VoucherId, Message> {
+        let refused = self.refused_sales.lock();
+        // Of several shards, the reason of the first.
+        refused.iter().rev().map(|(shard, why)| (shard.voucher(), why.clone())).collect()
+    }
+
+    /// Returns the same as JSON, for other processes; empty without one.
+    pub(crate) fn refused_json(&self) -> String {
+        let refused = self.refused_sales().into_iter().take(PUBLISHED);
+        let refused: BTreeMap<u64, String> =
+            refused.map(|(sale, why)| (sale.0, why.stored())).collect();
+        if refused.is_empty() {
+            return String::new();
+        }
+        serde_json::to_string(&refused).unwrap_or_default()
+    }
+
+    /// Reads what [`Meters::refused_json`] of another process returned.
+    pub(crate) fn read_refused(json: &str) -> serde_json::Result<BTreeMap<VoucherId, Message>> {
+        let refused: BTreeMap<u64, String> = serde_json::from_str(json)?;
+        let read = |(sale, why)| (VoucherId(sale), Message::from_stored(why));
+        Ok(refused.into_iter().map(read).collect())
     }
 
     /// Records how long a batch of requests waited for its replies.
@@ -292,6 +314,21 @@ mod tests {
         let buckets = meters.latency_buckets();
         assert_eq!(buckets[..4], [(250, 0), (500, 0), (1_000, 0), (2_000, 1)]);
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn a_sale_is_refused_while_one_of_its_shards_is() {
+        let meters = Meters::default();
+        assert_eq!(meters.refused_json(), "");
+        let shard = |number| ShardId { sale: VoucherId(7).into(), number };
+        meters.note_refused(shard(1), Some("no".into()));
+        meters.note_refused(shard(2), Some("too".into()));
+        let published = Meters::read_refused(&meters.refused_json()).unwrap();
+        assert_eq!(published, BTreeMap::from([(VoucherId(7), "no".into())]));
+        meters.note_refused(shard(1), None);
+        assert_eq!(meters.refused_sales(), BTreeMap::from([(VoucherId(7), "too".into())]));
+        meters.note_refused(shard(2), None);
+        assert!(meters.refused_sales().is_empty());
     }
 
     #[test]

@@ -59,9 +59,11 @@ pub struct Snapshot {
     pub sales: Vec<SaleLine>,
     /// Sales with a change committed in SQL and not confirmed by Redis.
     pub undelivered: Vec<VoucherId>,
-    /// Sales whose orders wait because the database accepts none of them, while it accepts others, and why; as far as this
-    /// process writes orders.
+    /// Sales whose orders wait because the database accepts none of them, while it accepts others, and why; as this process
+    /// and the nodes that are alive report it.
     pub refused_sales: Vec<(VoucherId, Message)>,
+    /// Sales of which a row in SQL cannot be read, and why; they are missing in `sales`.
+    pub unreadable_sales: Vec<(VoucherId, Message)>,
     /// Admission replies, summed over all sales.
     pub funnel: Funnel,
     /// Live orders in SQL, of all sales.

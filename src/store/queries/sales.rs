@@ -1,6 +1,9 @@
 //! Vouchers and sales: creation, lists, state changes, restocking.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+};
 
 use seckill_model::{
     Fence, Millis, NewSale, OrderStatus, Sale, SaleId, SaleOrder, SaleShard, SaleState, ShardId,
@@ -12,7 +15,7 @@ use super::{
     orders::{lock_shards, shard_key},
 };
 use crate::{
-    Conn, Fault, OrderRow, Result, Store, StoreError, params, read,
+    Conn, Dialect, Fault, OrderRow, Result, Store, StoreError, params, read,
     rules::{self, number, voucher_key},
     transaction,
 };
@@ -25,6 +28,59 @@ const SELECT: &str = "SELECT s.voucher_id, v.title, s.begin_time, s.end_time, s.
      COALESCE(p.delivered_version, s.delivered_version) AS delivered_version \
      FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id \
      LEFT JOIN tb_shard_stock p ON p.voucher_id = s.voucher_id";
+
+/// Sales as SQL has them.
+#[derive(Clone, Debug, Default)]
+pub struct Sales {
+    /// The shards of those that can be read.
+    pub shards: Vec<SaleShard>,
+    /// The others.
+    pub unreadable: Vec<UnreadableSale>,
+}
+
+/// A sale of which a row has a value that no version of this program has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableSale {
+    /// The sale.
+    pub voucher: VoucherId,
+    /// The error.
+    pub why: StoreError,
+}
+
+impl UnreadableSale {
+    /// The error, which names the sale.
+    pub fn error(self) -> StoreError {
+        let (voucher, why) = (self.voucher, self.why.reason());
+        StoreError::Rejected(reason!("store-reason-unreadable-sale", voucher, why))
+    }
+}
+
+impl Sales {
+    /// Without the other shards of a sale that cannot be read: their sum would not be that of the sale.
+    fn of(rows: Vec<Result<SaleShard, (VoucherId, Fault)>>, dialect: &Dialect) -> Self {
+        let mut sales = Self::default();
+        for row in rows {
+            match row {
+                Ok(shard) => sales.shards.push(shard),
+                Err((voucher, _)) if sales.is_unreadable(voucher) => {}
+                Err((voucher, why)) => {
+                    sales
+                        .unreadable
+                        .push(UnreadableSale { voucher, why: why.store_error(dialect) });
+                }
+            }
+        }
+        let shards = mem::take(&mut sales.shards);
+        let readable = shards.into_iter().filter(|it| !sales.is_unreadable(it.voucher_id));
+        sales.shards = readable.collect();
+        sales
+    }
+
+    /// Whether a row of this sale cannot be read.
+    pub fn is_unreadable(&self, voucher: VoucherId) -> bool {
+        self.unreadable.iter().any(|it| it.voucher == voucher)
+    }
+}
 
 /// Rows of one statement that imports orders.
 const IMPORTED: usize = 500;
@@ -115,24 +171,37 @@ impl Store {
     }
 
     /// The shards of all sales that are not archived, newest sale first.
+    ///
+    /// # Errors
+    /// Also of the first sale that cannot be read, which it names.
     pub async fn sales(&self) -> Result<Vec<SaleShard>> {
+        let Sales { shards, unreadable } = self.readable_sales().await?;
+        unreadable.into_iter().next().map_or(Ok(shards), |it| Err(it.error()))
+    }
+
+    /// The same, and the sales that cannot be read.
+    pub async fn readable_sales(&self) -> Result<Sales> {
         self.select("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC, p.shard").await
     }
 
-    /// Shards with a change not yet confirmed by Redis, those of archived sales included, by ID.
+    /// Shards with a change not yet confirmed by Redis, those of archived sales included, by ID; without sales that cannot
+    /// be read.
     pub async fn undelivered(&self) -> Result<Vec<SaleShard>> {
-        self.select(
+        let sales = self.select(
             "WHERE s.voucher_id IN (\
                SELECT voucher_id FROM tb_seckill_voucher WHERE delivered_version < version \
                UNION ALL SELECT voucher_id FROM tb_shard_stock WHERE delivered_version < version) \
              AND COALESCE(p.delivered_version, s.delivered_version) < COALESCE(p.version, s.version) \
              ORDER BY s.voucher_id, p.shard",
-        )
-        .await
+        );
+        Ok(sales.await?.shards)
     }
 
-    async fn select(&self, condition: &str) -> Result<Vec<SaleShard>> {
-        read!(self, |conn| conn.rows(format!("{SELECT} {condition}"), params![]).await)
+    async fn select(&self, condition: &str) -> Result<Sales> {
+        read!(self, |conn| {
+            let rows = conn.rows(format!("{SELECT} {condition}"), params![]).await?;
+            Ok(Sales::of(rows, conn.dialect()))
+        })
     }
 
     /// A page of archived sales, newest first.

@@ -41,16 +41,16 @@ impl Server for MySql {
     fn session(settings: &Settings) -> Vec<String> {
         let ms = settings.statement_ms;
         let seconds = ms.div_ceil(1_000);
-        // MariaDB and MySQL each execute only the comment addressed to them. MariaDB ends an idle transaction; on MySQL
-        // it ends with its connection.
+        let idle = seconds * 4;
+        // MariaDB and MySQL each execute only the comment addressed to them. Both end a session that is idle in a
+        // transaction; MySQL also others, which are opened again when they are used.
         vec![
             format!(
                 "SET SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {seconds}, \
                  SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION' \
-                 /*M! , SESSION max_statement_time = {}, SESSION idle_transaction_timeout = {} */ \
-                 /*!80000 , SESSION max_execution_time = {ms} */",
+                 /*M! , SESSION max_statement_time = {}, SESSION idle_transaction_timeout = {idle} */ \
+                 /*!80000 , SESSION max_execution_time = {ms}, SESSION wait_timeout = {idle} */",
                 ms as f64 / 1_000.0,
-                seconds * 4
             ),
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
         ]

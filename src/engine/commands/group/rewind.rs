@@ -85,7 +85,7 @@ pub struct Rewind {
     pub written: u64,
     /// Of them: not in SQL, to be written if stock is left.
     pub missing: u64,
-    /// Of those missing in SQL: no buyer holds the order in Redis any more. It is written nevertheless.
+    /// Of those missing in SQL: no buyer holds the order in Redis any more. It becomes a dead letter.
     pub unheld: u64,
     /// Of them: invalid, to become a dead letter.
     pub malformed: u64,

@@ -116,7 +116,7 @@ impl Making {
             let lost = stop.run_until_cancelled(lost(&mut servers)).await;
             lost.unwrap_or(Err(EngineError::Stopping))?
         };
-        let sales = servers.store.sales().await?;
+        let sales = servers.store.readable_sales().await?.shards;
         let at = stream_stats::read_stats(&mut servers.conn, &servers.keys, &[]).await?;
         let mut written: BTreeMap<VoucherId, u64> = BTreeMap::new();
         for part in &sales {
@@ -156,7 +156,7 @@ impl Making {
 /// Number of admitted orders that only the buyers hold: what a rebuild would enqueue.
 async fn lost(servers: &mut Servers) -> Result<u64> {
     let mut lost = 0;
-    for sale in servers.store.sales().await? {
+    for sale in servers.store.readable_sales().await?.shards {
         lost += ledger::lost_orders(servers, sale.id).await?.len() as u64;
     }
     Ok(lost)

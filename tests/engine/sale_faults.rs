@@ -1,0 +1,131 @@
+//! A fault of one sale stays one: the others are read, reconciled, sold and archived.
+
+use seckill_engine::{commands::Command, ledger, retention, telemetry::snapshot::AlarmKind};
+use seckill_model::{ShardId, VoucherId, ledger::Finding};
+use sqlx::{AssertSqlSafe, Executor as _};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{NODE, World, newest, sale};
+
+async fn sql(world: &World, statements: &str) {
+    world.sql().await.execute(AssertSqlSafe(statements.to_owned())).await.unwrap();
+}
+
+/// Every change of the row of this sale is rejected.
+async fn freeze(world: &World, sale: VoucherId) {
+    let statement = format!(
+        "CREATE TRIGGER frozen BEFORE UPDATE ON tb_seckill_voucher WHEN NEW.voucher_id = {sale} \
+         BEGIN SELECT RAISE(ABORT, 'frozen'); END"
+    );
+    sql(world, &statement).await;
+}
+
+/// Two sales, the older one first, with ten orders each.
+async fn two_sales() -> (World, VoucherId, VoucherId) {
+    let world = World::start().await;
+    let (older, newer) = (world.create(sale(100)).await, world.create(sale(100)).await);
+    for sale in [older, newer] {
+        world.admit(sale, 1..=10).await;
+    }
+    world.settled_and_balanced().await;
+    (world, older, newer)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_cannot_be_read_hides_no_other_sale() {
+    let (mut world, good, bad) = two_sales().await;
+    let set = |state: &str| {
+        format!(
+            "PRAGMA ignore_check_constraints = ON; \
+             UPDATE tb_seckill_voucher SET state = '{state}' WHERE voucher_id = {bad}"
+        )
+    };
+    sql(&world, &set("xx")).await;
+    let sales = world.store.readable_sales().await.unwrap();
+    let seen = |sales: &[seckill_model::SaleShard]| {
+        sales.iter().map(|it| it.voucher_id).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&sales.shards), [good]);
+    assert!(sales.is_unreadable(bad) && sales.unreadable.len() == 1, "{sales:?}");
+    let named = world.store.sales().await.unwrap_err().to_string();
+    assert!(named.contains(&format!("#{bad}")) && named.contains("state"), "{named}");
+
+    // A new Redis: the other one is reconciled and sells.
+    world.server.query::<()>(&["FLUSHALL"]);
+    world.restart_node().await;
+    world.until("the other one sells", async || world.obtains(good, 11).await).await;
+    world
+        .until("the alarm names it", async || {
+            let snapshot = std::sync::Arc::clone(&world.node().remote().snapshots.borrow());
+            let is_it = |it: &AlarmKind| {
+                matches!(it, AlarmKind::SaleUnreadable { sale, .. } if *sale == bad)
+            };
+            snapshot.alarms.iter().any(|it| is_it(&it.kind))
+        })
+        .await;
+    world.settled().await;
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
+    let found: Vec<_> = audit.findings().collect();
+    let [only] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(only.sale, Some(bad));
+    assert!(matches!(&only.what, Finding::Unreadable(why) if why.contains("xx")), "{only:?}");
+    assert_eq!(audit.sales.iter().map(|it| it.voucher_id).collect::<Vec<_>>(), [bad, good]);
+    assert!(!world.obtains(bad, 20).await);
+    world.execute(Command::EndSale(good)).await.unwrap();
+    let stop = CancellationToken::new();
+    let archived = retention::archive_ended(&mut world.servers(), 0, &stop).await.unwrap();
+    assert_eq!(archived.sales, [good]);
+    assert!(archived.left_out.reason().is_some_and(|it| it.to_string().contains(&bad.to_string())));
+
+    sql(&world, &set("running")).await;
+    world.until("it is sold again", async || world.obtains(bad, 20).await).await;
+    world.settled_and_balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_cannot_be_reconciled_closes_no_other() {
+    // The newest sale is reconciled first.
+    let (mut world, good, bad) = two_sales().await;
+    world.stop_node().await;
+    world.server.query::<()>(&["FLUSHALL"]);
+    freeze(&world, bad).await;
+    world.start_node();
+    world.until("the other one sells", async || world.obtains(good, 11).await).await;
+    let event = async || {
+        let found = newest(&world.store, 50).await;
+        found.iter().any(|it| {
+            it.action == "sale unreconciled" && it.subject.to_string() == format!("#{bad}")
+        })
+    };
+    world.until("it is an event", event).await;
+    // It is closed: it lacks its buyers.
+    assert!(!world.obtains(bad, 11).await);
+    let restored = [world.keys.home().watermark(), "restored".to_owned()];
+    assert!(!world.server.query::<bool>(&["HEXISTS", &restored[0], &restored[1]]), "{NODE}");
+    sql(&world, "DROP TRIGGER frozen").await;
+    world.until("it sells once it is reconciled", async || world.obtains(bad, 11).await).await;
+    world.admits().await;
+    world.settled_and_balanced().await;
+    assert_eq!(world.buyers(bad).len(), 11);
+    let ledger = world.store.ledger(ShardId::only(bad)).await.unwrap();
+    assert_eq!((ledger.live, ledger.stock), (11, 89));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_that_cannot_be_archived_stops_no_other() {
+    // The oldest one is archived first.
+    let (world, bad, good) = two_sales().await;
+    for sale in [good, bad] {
+        world.execute(Command::EndSale(sale)).await.unwrap();
+    }
+    freeze(&world, bad).await;
+    let stop = CancellationToken::new();
+    let archive = async || retention::archive_ended(&mut world.servers(), 0, &stop).await.unwrap();
+    let done = archive().await;
+    assert_eq!(done.sales, [good]);
+    let why = done.left_out.reason().unwrap().to_string();
+    assert!(why.contains(&format!("#{bad}")) && why.contains("frozen"), "{why}");
+    sql(&world, "DROP TRIGGER frozen").await;
+    let done = archive().await;
+    assert_eq!((done.sales, done.left_out.reason()), (vec![bad], None));
+}
