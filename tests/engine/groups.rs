@@ -563,7 +563,7 @@ async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
     world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
     let plan = preview(&world, "start", None).await.unwrap();
     assert_eq!((plan[0].again, plan[0].written, plan[0].undelivered), (11, 10, 0));
-    let stop = tokio_util::sync::CancellationToken::new();
+    let stop = CancellationToken::new();
     let done = rewind::apply(&mut world.servers(), &plan, &stop).await.unwrap();
     assert_eq!(done.again, 11);
     let faults = partition_repair::faults(&mut world.servers(), &of).await.unwrap();
