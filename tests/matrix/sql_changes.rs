@@ -11,6 +11,9 @@ use super::{
     world::World,
 };
 
+/// MySQL changes no table with a copy of it while other tables refer to it.
+const WITHOUT_FOREIGN_KEYS: &str = "SET foreign_key_checks = 0";
+
 /// Runs statements, each again while the nodes hold its locks.
 async fn run(world: &World, statements: &[String]) {
     let mut sql = world.sql().await;
@@ -114,6 +117,9 @@ pub async fn add_column(world: &World, time: Duration) {
 pub async fn add_index(world: &World, time: Duration) {
     let mut sql = world.sql().await;
     let is_mysql = world.url.starts_with("mysql:");
+    if is_mysql {
+        sql.execute(WITHOUT_FOREIGN_KEYS).await.unwrap();
+    }
     loop {
         let newest = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM tb_voucher_order");
         let newest: i64 = newest.fetch_one(&mut sql).await.unwrap();
@@ -137,12 +143,12 @@ pub async fn add_index(world: &World, time: Duration) {
     // MySQL closes it first.
     let _ = sql.close().await;
     tokio::time::sleep(time).await;
-    let remove = if is_mysql {
-        "ALTER TABLE tb_voucher_order DROP INDEX few, DROP COLUMN few"
+    let remove: &[&str] = if is_mysql {
+        &[WITHOUT_FOREIGN_KEYS, "ALTER TABLE tb_voucher_order DROP INDEX few, DROP COLUMN few"]
     } else {
-        "DROP INDEX few"
+        &["DROP INDEX few"]
     };
-    run(world, &[remove.to_owned()]).await;
+    run(world, &remove.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).await;
 }
 
 /// Orders of another program, with negative IDs, lie in the places of these users for this time; how many there were.
