@@ -4,7 +4,8 @@
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
 --       6 reconciled (hash node -> server run ID that it has reconciled)  7 watermark (hash)
 --       8 returned (sorted set: order -> ms of its return)
--- ARGV  1 group  2 shard: "7", or "7.3" for the third shard of the sale of voucher 7
+-- ARGV  1 group  2 shard: "7", or "7.3" for the third shard of the sale of voucher 7; "7.0" if entries without a shard
+--         are those of another one, which had this ID in an earlier version
 --       3 node  4 server run ID  5 minimum version of the sale
 --       6 buyers who ask again: their shard was sold out, and was counted so
 --       7 until when the proposed order IDs may be admitted (ms): a later call is a retry, and what was admitted and

@@ -3,7 +3,8 @@
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 dead (stream)
 --       6 watermark (hash)  7 tally (hash)  8 returned (sorted set: order -> ms)
--- ARGV  1 shard: "7", or "7.3" for the third shard of the sale of voucher 7
+-- ARGV  1 shard: "7", or "7.3" for the third shard of the sale of voucher 7; "7.0" if entries without a shard
+--         are those of another one, which had this ID in an earlier version
 --       2 "book" to restore the buyer; "claim" for a live order in SQL, which takes the place of any other order;
 --         "enqueue" to add the entry as well; "refuse" to make it a dead letter, whatever the state of the sale
 --       3 token of the reconciling process (reconcile_begin.lua), "" for a consistent sale

@@ -133,8 +133,9 @@ impl Vouchers<'_> {
             let read = cmd("HGET").arg(of.watermark()).arg("voucher").take();
             match conn.query::<Option<u64>>(&read).await {
                 Ok(seen) => highest = highest.max(seen.unwrap_or(0)),
-                Err(error) if error.is_away() => break,
-                Err(_) => {}
+                Err(error) => {
+                    tracing::debug!(%error, partition = of.number(), "its highest voucher ID is unknown");
+                }
             }
         }
         conn.forget_lost();

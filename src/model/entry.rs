@@ -12,7 +12,7 @@ use crate::{
 pub const FIELD_USER: &str = "userId";
 /// The voucher.
 pub const FIELD_VOUCHER: &str = "voucherId";
-/// Number of the shard; omitted for a sale that is not spread.
+/// Number of the shard; omitted for a sale that is not spread, except where a shard had its voucher ID once: 0.
 pub const FIELD_SHARD: &str = "shard";
 /// The buyer's place; omitted for the first one.
 pub const FIELD_PLACE: &str = "place";

@@ -208,8 +208,8 @@ impl FromStr for VoucherId {
     }
 }
 
-/// Operator-controlled state of a sale. The state derived from clock and stock is [`Phase`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Operator-controlled state of a sale, ordered by how little it sells. The state derived from clock and stock is [`Phase`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::Display, strum::EnumString, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase", parse_err_ty = Reason, parse_err_fn = unknown_state)]

@@ -10,7 +10,12 @@ use seckill_model::{
 };
 use serde::Serialize;
 
-use super::{Connection, Layout, Result, keys::Partition, scripts, stream::Fields};
+use super::{
+    Connection, Layout, Result,
+    keys::{Partition, names_shard},
+    scripts,
+    stream::Fields,
+};
 
 /// Dead letters per script call, which copies each of them.
 pub const COPIES: usize = 200;
@@ -185,8 +190,8 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         let found = body.iter().find(|(it, _)| *it == name);
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
     };
-    let (order, fault) = match OrderEntry::parse(letter, body.iter().copied()) {
-        Ok(order) => (Some(of.named(order)), None),
+    let (order, fault) = match of.parse_order(letter, body.iter().copied()) {
+        Ok(order) => (Some(order), None),
         Err(fault) => (None, Some(Message::of(&OrderError::Fields(fault)))),
     };
     let at = text("at").and_then(|at| at.parse().ok()).map(Millis);
@@ -196,7 +201,8 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         shown(&text("reason").unwrap_or_default(), MAX_REASON),
         &text("why").unwrap_or_default(),
     );
-    let reason = with_voucher_sold(of, reason);
+    let is_former = !names_shard(body.iter().copied());
+    let reason = if is_former { with_voucher_sold(of, reason) } else { reason };
     let consumer = shown(&text("consumer").unwrap_or_default(), 100);
     let deliveries = text("deliveries").and_then(|it| it.parse().ok()).unwrap_or(0);
     let mut history = read_history(&of_body(HISTORY));

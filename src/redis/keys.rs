@@ -3,10 +3,13 @@
 use std::{collections::HashMap, fmt::Display, sync::Arc};
 
 use jiff::civil::Date;
+use parking_lot::RwLock;
 
-use seckill_model::{EntryId, OrderEntry, OrderId, ShardId, VoucherId, sale::MAX_SHARDS};
+use seckill_model::{
+    EntryId, OrderEntry, OrderId, Reason, ShardId, VoucherId, entry::FIELD_SHARD, sale::MAX_SHARDS,
+};
 
-use super::{RedisError, Result};
+use super::RedisError;
 
 /// Maximum number of partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = MAX_SHARDS;
@@ -37,8 +40,24 @@ pub struct Layout {
     former: FormerIds,
 }
 
-/// The shards that an earlier version sold as vouchers of their own, by those IDs: entries of the streams have them.
-type FormerIds = Arc<HashMap<VoucherId, ShardId>>;
+/// The shards that an earlier version sold as vouchers of their own, by those IDs: entries of the streams have them. All
+/// copies of a layout share them.
+#[derive(Clone, Debug, Default)]
+struct FormerIds(Arc<RwLock<HashMap<VoucherId, ShardId>>>);
+
+impl FormerIds {
+    fn get(&self, voucher: VoucherId) -> Option<ShardId> {
+        self.0.read().get(&voucher).copied()
+    }
+}
+
+impl PartialEq for FormerIds {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || *self.0.read() == *other.0.read()
+    }
+}
+
+impl Eq for FormerIds {}
 
 impl Default for Layout {
     /// One partition, `p0`, on one server.
@@ -59,12 +78,33 @@ impl Layout {
     /// Returns the same names for a deployment whose shards had these voucher IDs in an earlier version.
     #[must_use]
     pub fn formerly(self, ids: impl IntoIterator<Item = (VoucherId, ShardId)>) -> Self {
-        Self { former: Arc::new(ids.into_iter().collect()), ..self }
+        Self { former: FormerIds(Arc::new(RwLock::new(ids.into_iter().collect()))), ..self }
+    }
+
+    /// Adds a shard that had this voucher ID, for all copies of this layout.
+    pub fn learn_former(&self, id: VoucherId, shard: ShardId) {
+        self.former.0.write().insert(id, shard);
+    }
+
+    /// Number of a shard in entries of its orders. A sale that is not spread needs none, unless a shard had its ID: then 0
+    /// tells its entries from those of the earlier version.
+    pub fn number_in_entries(&self, shard: ShardId) -> Option<u16> {
+        let is_needed = shard.number > 0 || self.former.get(shard.voucher()).is_some();
+        is_needed.then_some(shard.number)
+    }
+
+    /// The same with its sale, as scripts expect it that add entries: `7`, `7.3` or `7.0`.
+    pub fn name_in_entries(&self, shard: ShardId) -> String {
+        match self.number_in_entries(shard) {
+            Some(number) => format!("{}.{number}", shard.sale),
+            None => shard.to_string(),
+        }
     }
 
     /// The shards of a partition that an earlier version sold as vouchers of their own, by those IDs.
     pub fn former_of(&self, of: &Partition) -> Vec<(VoucherId, ShardId)> {
-        let mut found: Vec<_> = self.former.iter().map(|(id, shard)| (*id, *shard)).collect();
+        let all = self.former.0.read();
+        let mut found: Vec<_> = all.iter().map(|(id, shard)| (*id, *shard)).collect();
         found.retain(|(_, shard)| self.number_of(*shard) == of.number);
         found.sort_unstable();
         found
@@ -102,7 +142,7 @@ impl Layout {
             number,
             of: self.partitions,
             tag: (self.cluster || self.partitions > 1).then(|| self.tag(number)),
-            former: Arc::clone(&self.former),
+            former: self.former.clone(),
         }
     }
 
@@ -278,19 +318,25 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The voucher that was sold and the shard that sold it, where an earlier version named the shard by an ID of its own.
-    pub(super) fn named(&self, order: OrderEntry) -> OrderEntry {
-        match self.former.get(&order.voucher) {
-            Some(sold) if order.shard == 0 => {
+    /// Parses the fields of an entry. If it names no shard and the voucher is one as which an earlier version sold a shard,
+    /// it has the voucher that was sold and the shard that sold it.
+    pub(super) fn parse_order<'a>(
+        &self,
+        entry: EntryId,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])> + Clone,
+    ) -> Result<OrderEntry, Reason> {
+        let order = OrderEntry::parse(entry, fields.clone())?;
+        Ok(match self.former.get(order.voucher) {
+            Some(sold) if !names_shard(fields) => {
                 OrderEntry { voucher: sold.voucher(), shard: sold.number, ..order }
             }
             _ => order,
-        }
+        })
     }
 
     /// The voucher that was sold, where an earlier version named one of its shards.
     pub(super) fn sold(&self, voucher: VoucherId) -> VoucherId {
-        self.former.get(&voucher).map_or(voucher, |shard| shard.voucher())
+        self.former.get(voucher).map_or(voucher, ShardId::voucher)
     }
 
     /// Number of the partition, from 0.
@@ -299,7 +345,7 @@ impl Partition {
     }
 
     /// Parses the ID of an entry of this partition, as Redis writes it.
-    pub(super) fn entry_id(&self, id: &str) -> Result<EntryId> {
+    pub(super) fn entry_id(&self, id: &str) -> Result<EntryId, RedisError> {
         let id: EntryId = id.parse().map_err(|_| RedisError::Reply(None))?;
         Ok(EntryId { partition: self.number, ..id })
     }
@@ -413,6 +459,11 @@ impl Partition {
             None => day,
         }
     }
+}
+
+/// Whether an entry with these fields names its shard.
+pub(super) fn names_shard<'a>(fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> bool {
+    fields.into_iter().any(|(name, _)| name == FIELD_SHARD.as_bytes())
 }
 
 /// Escapes a name for use in a pattern.

@@ -407,8 +407,7 @@ fn entry_of(of: &Partition, (id, fields): RawEntry) -> Result<Delivered> {
     let entry = of.entry_id(&id)?;
     let body = fields.map_or(Body::Gone, |fields| {
         let fields = fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
-        OrderEntry::parse(entry, fields)
-            .map_or_else(Body::Malformed, |order| Body::Good(of.named(order)))
+        of.parse_order(entry, fields).map_or_else(Body::Malformed, Body::Good)
     });
     Ok(Delivered { entry, body })
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use seckill_model::{
-    Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherKind, VoucherStatus,
-    reason, sale::MAX_STOCK,
+    Millis, OrderId, OrderStatus, Payment, Sale, SaleShard, SaleState, VoucherId, VoucherKind,
+    VoucherStatus, reason, sale::MAX_STOCK,
 };
 
 use crate::{Result, StoreError};
@@ -43,6 +43,30 @@ pub(super) fn next_state(
     let archived = state == SaleState::Archived;
     let stored = if archived { SaleState::Ended } else { state };
     Ok(Some((stored, begin, archived)))
+}
+
+/// The sale that SQL adopts from shards of which Redis has newer versions: each value is the one that sells less. `None`
+/// without such a shard. A sale that was over in SQL stays so.
+pub(super) fn adopted(newer: &[&SaleShard], known: Option<&Sale>) -> Option<Sale> {
+    let first = newer.first()?;
+    let mut sale = first.sale.clone();
+    let over = known.map(|known| known.state).filter(|state| *state >= SaleState::Ended);
+    for other in newer {
+        sale.state = sale.state.max(other.state);
+        sale.begin = sale.begin.max(other.begin);
+        // Without an end, it never ends.
+        sale.end = [sale.end, other.end].into_iter().flatten().min();
+        sale.limit = sale.limit.min(other.limit);
+    }
+    // As stored: the time of the archiving makes it archived.
+    sale.state = sale.state.max(over.unwrap_or(sale.state)).min(SaleState::Ended);
+    Some(sale)
+}
+
+/// Whether Redis has to be told of what was adopted.
+pub(super) fn is_changed(known: &Sale, adopted: &Sale) -> bool {
+    (known.state.min(SaleState::Ended), known.begin, known.end, known.limit)
+        != (adopted.state, adopted.begin, adopted.end, adopted.limit)
 }
 
 /// Rejects a restock or cut that is out of range, based on an older version of the sale, or leaves fewer than `least`

@@ -97,7 +97,7 @@ on_all![
     sales::a_cut_takes_no_piece_that_is_sold,
     sales::an_archived_sale_is_read_still,
     sales::the_shards_of_a_sale_share_all_but_their_stock,
-    sales::shards_are_adopted_one_by_one,
+    sales::shards_are_adopted_together,
     sales::vouchers_of_both_kinds_come_in_pages,
     sales::a_setting_is_decided_once,
     sales::what_is_not_there_is_no_sale,

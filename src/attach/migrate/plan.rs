@@ -417,6 +417,10 @@ impl Migration {
         for key in used.into_iter().filter(|it| it.starts_with(&format!("{prefix}{{p"))) {
             findings.push(reason!("attach-move-same-keys", key));
         }
+        let former = store.former_shards().await.map_err(AttachError::Store)?;
+        if let Some((_, shard)) = former.iter().find(|(former, _)| *former == voucher) {
+            findings.push(reason!("attach-move-former", voucher, sale = shard.voucher()));
+        }
         let known = store.voucher(voucher).await.map_err(AttachError::Store)?;
         if sale.is_some_and(|it| it.state == SaleState::Archived) {
             // Its orders are known, too.

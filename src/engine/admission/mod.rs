@@ -306,7 +306,8 @@ pub(super) fn admit_call(
     call.key(&keys.sale_keys(shard));
     call.key(of.orders()).key(keys.tally(shard)).key(of.reconciled()).key(of.watermark());
     call.key(of.returned());
-    call.arg(of.group()).arg(shard.to_string()).arg(node).arg(run_id).arg(version).arg(again);
+    call.arg(of.group()).arg(keys.name_in_entries(shard));
+    call.arg(node).arg(run_id).arg(version).arg(again);
     call
 }
 

@@ -487,13 +487,14 @@ pub async fn rebuild(servers: &mut Servers, of: &Partition) -> Result<Rebuilt> {
 /// The same for one sale; returns the orders that were enqueued.
 pub(crate) async fn enqueue_lost(servers: &mut Servers, shard: ShardId) -> Result<Vec<OrderId>> {
     let of = servers.keys.partition_of(shard);
+    let number = servers.keys.number_in_entries(shard);
     let lost = lost_orders(servers, shard).await?;
     for page in lost.chunks(ENQUEUE_PAGE) {
         let mut add = pipe();
         for order in page {
             add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(order.user_id.0);
             add.arg("voucherId").arg(order.voucher_id.0).arg("id").arg(order.id.get());
-            if let Some(number) = shard.numbered() {
+            if let Some(number) = number {
                 add.arg("shard").arg(number);
             }
             add.arg("place").arg(order.place).ignore();

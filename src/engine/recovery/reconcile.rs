@@ -787,7 +787,7 @@ impl<'a> Reconciler<'a> {
         let mut call = scripts::RESTORE.prepare_invoke();
         call.key(&keys.sale_keys(shard)).key(of.orders()).key(of.dead());
         call.key(of.watermark()).key(keys.tally(shard)).key(of.returned());
-        call.arg(shard.to_string()).arg::<&str>(entry.into());
+        call.arg(keys.name_in_entries(shard)).arg::<&str>(entry.into());
         call.arg(token).arg(LEASE.as_millis() as u64);
         call.arg(payment::REMEMBER_RETURNED.as_millis() as u64);
         for order in buyers {

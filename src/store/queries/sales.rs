@@ -356,79 +356,57 @@ impl Store {
         })
     }
 
-    /// Restores a shard of a sale from Redis, with its sale and voucher if they are missing: for a database that was rolled
-    /// back. The stock is derived from the live orders. Does nothing if SQL has this version or a newer one. It gets the next version: a
-    /// reduction of the stock that was prepared before fails, and Redis puts its pieces back.
+    /// Restores a sale from Redis, with its voucher if that is missing: for a database that was rolled back. `held` are
+    /// the shards that Redis has, all of them of one sale; `former` are the IDs that shards had as vouchers of their own.
+    /// Stocks are derived from the live orders. Shards of which SQL has this version or a newer one stay as they are. The
+    /// others get the next version: a reduction of the stock that was prepared before fails, and Redis puts its pieces back.
+    ///
+    /// A change of the sale may have reached only some of the shards: the sale gets the values that sell less. If they
+    /// change it, each shard gets another version, so that Redis is told.
     ///
     /// # Errors
-    /// [`StoreError::Rejected`] if there are more live orders than pieces, or the ID belongs to another voucher.
-    pub async fn adopt_sale(&self, shard: &SaleShard) -> Result<()> {
-        let (id, voucher) = (shard.id, voucher_key(shard.voucher_id)?);
-        let (initial, version) = (number(shard.initial)?, number(shard.version)?.saturating_add(1));
-        let confirmed = version - 1;
+    /// [`StoreError::Rejected`] if there are more live orders than pieces; [`StoreError::Rule`] if a shard had the ID of
+    /// the voucher.
+    pub async fn adopt_sale(
+        &self,
+        held: &[SaleShard],
+        former: &[(VoucherId, ShardId)],
+    ) -> Result<()> {
+        let Some(sale) = held.first().map(|shard| shard.id.sale) else { return Ok(()) };
         transaction!(self, |conn| {
-            lock_sale(conn, id.sale).await?;
-            match select_shard(conn, id).await {
-                Ok(known) if known.version >= shard.version => return Ok(()),
-                Ok(_) | Err(Fault::Store(StoreError::NoSale(_))) => {}
-                Err(error) => return Err(error),
-            }
-            insert_missing_voucher(conn, &shard.title, shard.created, voucher).await?;
-            let dialect = conn.dialect();
-            // The sale is locked, or missing and without orders.
-            let live = dialect.live;
-            let query = format!(
-                "SELECT COUNT(*) FROM tb_voucher_order \
-                 WHERE voucher_id = $1 AND shard = $2 AND {live}"
-            );
-            let live: i64 = conn.one(query, params![voucher, i64::from(id.number)]).await?;
-            let stock = initial - live;
-            let is_spread = id.number > 0;
-            // Those of a sale over shards are in the table of its shards, except their sum.
-            let mut updated =
-                "begin_time, end_time, state, update_time, user_limit, shards".to_owned();
-            if !is_spread {
-                updated += ", initial_stock, stock, version, delivered_version";
-            }
-            let statement = format!(
-                "INSERT INTO tb_seckill_voucher \
-                 (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
-                  update_time, user_limit, version, delivered_version, shards) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) {}",
-                (dialect.upsert)("voucher_id", &updated)
-            );
-            let now = Millis::now();
-            let values = params![
-                voucher,
-                initial,
-                (!is_spread).then_some(stock),
-                shard.begin,
-                shard.end,
-                shard.state,
-                shard.created,
-                now,
-                i64::from(shard.limit),
-                version,
-                (!is_spread).then_some(confirmed),
-                shards_column(shard.spread)
-            ];
-            conn.execute(statement, values).await?;
-            if !is_spread {
+            lock_sale(conn, sale).await?;
+            let known = match select_shards(conn, sale).await {
+                Err(Fault::Store(StoreError::NoSale(_))) => Vec::new(),
+                known => known?,
+            };
+            let is_known = |shard: &&SaleShard| {
+                known.iter().any(|it| it.id == shard.id && it.version >= shard.version)
+            };
+            let newer: Vec<&SaleShard> = held.iter().filter(|shard| !is_known(shard)).collect();
+            let Some(adopted) = rules::adopted(&newer, known.first().map(|shard| &shard.sale))
+            else {
                 return Ok(());
+            };
+            adopt_row(conn, &adopted).await?;
+            for shard in &newer {
+                adopt_shard(conn, shard).await?;
+                let had = former.iter().find(|(_, it)| *it == shard.id);
+                if let Some((had, _)) = had {
+                    set_former(conn, shard.id, *had).await?;
+                }
             }
-            let updated = "initial_stock, stock, version, delivered_version, update_time";
-            let statement = format!(
-                "INSERT INTO tb_shard_stock (voucher_id, shard, initial_stock, stock, version, \
-                  delivered_version, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7) {}",
-                (dialect.upsert)("voucher_id, shard", updated)
-            );
-            let values =
-                params![voucher, i64::from(id.number), initial, stock, version, confirmed, now];
-            conn.execute(statement, values).await?;
+            if known.first().is_some_and(|known| rules::is_changed(known, &adopted)) {
+                let update = "UPDATE tb_shard_stock SET version = version + 1 \
+                     WHERE voucher_id = $1 AND shard = $2";
+                for shard in known.iter().filter(|it| newer.iter().all(|new| new.id != it.id)) {
+                    let number = i64::from(shard.id.number);
+                    conn.execute(update, params![shard.id.voucher(), number]).await?;
+                }
+            }
             let update = "UPDATE tb_seckill_voucher SET initial_stock = (\
                    SELECT SUM(initial_stock) FROM tb_shard_stock WHERE voucher_id = $1) \
-                 WHERE voucher_id = $1";
-            conn.execute(update, params![voucher]).await.map(drop)
+                 WHERE voucher_id = $1 AND shards IS NOT NULL";
+            conn.execute(update, params![VoucherId::from(sale)]).await.map(drop)
         })
     }
 
@@ -555,6 +533,75 @@ async fn insert_sale(
     Ok(())
 }
 
+/// Writes the row of a sale that is adopted, and that of its voucher if it is missing. The stock of a sale that is not
+/// spread follows.
+async fn adopt_row(conn: &mut Conn, sale: &Sale) -> Result<(), Fault> {
+    let voucher = voucher_key(sale.voucher_id)?;
+    insert_missing_voucher(conn, &sale.title, sale.created, voucher).await?;
+    let is_spread = sale.spread.is_some();
+    let statement = format!(
+        "INSERT INTO tb_seckill_voucher \
+         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, \
+          update_time, user_limit, shards, delivered_version) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) {}",
+        (conn.dialect().upsert)(
+            "voucher_id",
+            "begin_time, end_time, state, update_time, user_limit, shards"
+        )
+    );
+    let initial = number(sale.initial)?;
+    let values = params![
+        voucher,
+        initial,
+        (!is_spread).then_some(initial),
+        sale.begin,
+        sale.end,
+        sale.state,
+        sale.created,
+        Millis::now(),
+        i64::from(sale.limit),
+        shards_column(sale.spread),
+        (!is_spread).then_some(0)
+    ];
+    conn.execute(statement, values).await.map(drop)
+}
+
+/// Writes the stock and the versions of a shard that is adopted. Its sale is locked, or was missing and has no orders.
+async fn adopt_shard(conn: &mut Conn, shard: &SaleShard) -> Result<(), Fault> {
+    let (id, initial) = (shard.id, number(shard.initial)?);
+    let (confirmed, voucher) = (number(shard.version)?, id.voucher());
+    let (version, in_sale) = (confirmed.saturating_add(1), i64::from(id.number));
+    let live = conn.dialect().live;
+    let query = format!(
+        "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND shard = $2 AND {live}"
+    );
+    let live: i64 = conn.one(query, params![voucher, in_sale]).await?;
+    let (stock, now) = (initial - live, Millis::now());
+    if id.number == 0 {
+        let update = "UPDATE tb_seckill_voucher SET initial_stock = $2, stock = $3, version = $4, \
+             delivered_version = $5 WHERE voucher_id = $1";
+        let values = params![voucher, initial, stock, version, confirmed];
+        return conn.execute(update, values).await.map(drop);
+    }
+    let updated = "initial_stock, stock, version, delivered_version, update_time";
+    let statement = format!(
+        "INSERT INTO tb_shard_stock (voucher_id, shard, initial_stock, stock, version, \
+          delivered_version, update_time) VALUES ($1, $2, $3, $4, $5, $6, $7) {}",
+        (conn.dialect().upsert)("voucher_id, shard", updated)
+    );
+    let values = params![voucher, in_sale, initial, stock, version, confirmed, now];
+    conn.execute(statement, values).await.map(drop)
+}
+
+/// Notes the ID that a shard had as a voucher of its own, unless a voucher has it by now.
+async fn set_former(conn: &mut Conn, shard: ShardId, former: VoucherId) -> Result<(), Fault> {
+    let update = "UPDATE tb_shard_stock SET former_voucher_id = $3 \
+         WHERE voucher_id = $1 AND shard = $2 AND former_voucher_id IS NULL \
+         AND NOT EXISTS (SELECT 1 FROM tb_voucher WHERE id = $4)";
+    let values = params![shard.voucher(), i64::from(shard.number), former, former];
+    conn.execute(update, values).await.map(drop)
+}
+
 /// The column `shards`.
 fn shards_column(spread: Option<Spread>) -> Option<i64> {
     spread.map(|spread| i64::from(spread.count))
@@ -589,18 +636,27 @@ async fn insert_voucher(
         number(voucher.actual_value)?,
         voucher.status
     ];
+    skip_former(conn).await?;
     let id = conn.insert_row(insert, values).await?.and_then(|id| u64::try_from(id).ok());
     let no_number = || StoreError::Rejected(reason!("store-database-returned-no-number"));
     Ok(id.map(VoucherId).ok_or_else(no_number)?)
 }
 
 /// Inserts the voucher of a sale under its ID, unless it exists; returns how many were inserted.
+///
+/// # Errors
+/// [`StoreError::Rule`] if a shard had this ID: entries of the earlier version would be taken for those of the voucher.
 async fn insert_missing_voucher(
     conn: &mut Conn,
     title: &str,
     created: Millis,
     id: i64,
 ) -> Result<u64, Fault> {
+    let query = "SELECT voucher_id FROM tb_shard_stock WHERE former_voucher_id = $1";
+    if let Some(sale) = conn.row::<VoucherId>(query, params![id]).await? {
+        let voucher = id.to_string();
+        return Err(StoreError::Rule(reason!("store-rule-former", voucher, sale)).into());
+    }
     let has_sequence = conn.dialect().has_sequence;
     if has_sequence {
         reserve_numbers(conn, id).await?;
@@ -639,6 +695,14 @@ async fn select_shard(conn: &mut Conn, shard: ShardId) -> Result<SaleShard, Faul
     Ok(found.ok_or(StoreError::NoSale(shard.voucher()))?)
 }
 
+/// Raises the sequence of voucher IDs beyond those that shards had in an earlier version: its entries name them.
+async fn skip_former(conn: &mut Conn) -> Result<(), Fault> {
+    let query = "SELECT COALESCE(MAX(former_voucher_id), 0) FROM tb_shard_stock \
+         WHERE former_voucher_id > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)";
+    let former: i64 = conn.one(query, params![]).await?;
+    if former > 0 { reserve_numbers(conn, former).await } else { Ok(()) }
+}
+
 /// Raises the sequence of voucher IDs to at least `upto`.
 async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
     match conn {
@@ -653,13 +717,12 @@ async fn reserve_numbers(conn: &mut Conn, upto: i64) -> Result<(), Fault> {
             Ok(())
         }
         Conn::Mysql(_) => {
-            let highest: i64 =
-                conn.one("SELECT COALESCE(MAX(id), 0) FROM tb_voucher", params![]).await?;
-            if highest < upto {
-                // The number cannot be bound here; InnoDB ignores a value lower than the current one.
-                let next = upto.saturating_add(1);
-                conn.execute(format!("ALTER TABLE tb_voucher AUTO_INCREMENT = {next}"), params![])
-                    .await?;
+            // A row that was inserted raises the counter for good. ALTER TABLE would also lower it to the highest ID that
+            // a row has, and forget the IDs of deleted vouchers.
+            let insert = "INSERT INTO tb_voucher (id, title, type, create_time, update_time) \
+                 VALUES ($1, '', $2, 0, 0)";
+            if conn.insert(insert, params![upto, VoucherKind::Ordinary]).await? > 0 {
+                conn.execute("DELETE FROM tb_voucher WHERE id = $1", params![upto]).await?;
             }
             Ok(())
         }

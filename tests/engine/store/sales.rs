@@ -4,11 +4,11 @@ use seckill_model::{
     SaleState, ShardId, Spread, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
     sale::MAX_STOCK,
 };
-use seckill_store::{AuditEntry, SharedStore, StoreError, Written};
+use seckill_store::{AuditEntry, SharedStore, StoreError, Written, plain::PlainPool};
 
 use sqlx::Connection as _;
 
-use crate::support::Postgres;
+use crate::support::{MariaDb, Postgres};
 use crate::world::newest;
 
 use crate::world::restock;
@@ -290,22 +290,113 @@ pub(crate) async fn the_shards_of_a_sale_share_all_but_their_stock(store: Shared
     assert_eq!(returning.iter().map(SaleOrder::sold_by).collect::<Vec<_>>(), [shard(2); 2]);
 }
 
-/// A database that was rolled back to before the sale.
-pub(crate) async fn shards_are_adopted_one_by_one(store: SharedStore) {
+/// A database that was rolled back to before the sale, or to before its last changes, which had not reached each shard.
+pub(crate) async fn shards_are_adopted_together(store: SharedStore) {
     let wanted =
-        NewSale { title: "tea".into(), stock: 10, begin: None, end: None, limit: 1, shards: 2 };
+        NewSale { title: "tea".into(), stock: 12, begin: None, end: None, limit: 1, shards: 3 };
     let voucher = store.create_sale(&wanted, NOW).await.unwrap().voucher_id;
     let lost = VoucherId(voucher.0 + 7);
-    for shard in store.shards_of(voucher).await.unwrap() {
-        let id = ShardId { sale: lost.into(), number: shard.id.number };
-        let spread = shard.spread.map(|spread| Spread { sale: lost.into(), ..spread });
-        let sale = Sale { voucher_id: lost, version: 4, spread, ..shard.sale };
-        store.adopt_sale(&SaleShard { id, sale }).await.unwrap();
-    }
+    let held = |shards: Vec<SaleShard>, of: VoucherId, states: [(SaleState, i64, u64); 3]| {
+        let held = shards.into_iter().zip(states).map(|(shard, (state, begin, version))| {
+            let id = ShardId { sale: of.into(), number: shard.id.number };
+            let spread = shard.spread.map(|spread| Spread { sale: of.into(), ..spread });
+            let begin = (begin > 0).then(|| NOW.plus(begin));
+            let sale = Sale { voucher_id: of, version, state, begin, spread, ..shard.sale };
+            SaleShard { id, sale }
+        });
+        held.collect::<Vec<_>>()
+    };
+    let (running, paused, ended) = (SaleState::Running, SaleState::Paused, SaleState::Ended);
+    let shards = async |of: VoucherId| -> Vec<_> {
+        let shards = store.shards_of(of).await.unwrap();
+        shards.iter().map(|it| (it.state, it.begin, it.version, it.is_undelivered())).collect()
+    };
+    let backup = store.shards_of(voucher).await.unwrap();
+
+    let states = [(ended, 0, 4), (running, 0, 3), (paused, 5, 3)];
+    store.adopt_sale(&held(backup.clone(), lost, states), &[]).await.unwrap();
+    let at = Some(NOW.plus(5));
+    let expected = [(ended, at, 5, true), (ended, at, 4, true), (ended, at, 4, true)];
+    assert_eq!(shards(lost).await, expected, "what sells less, whichever comes last");
     let adopted = store.sale(lost).await.unwrap();
-    assert_eq!((adopted.initial, adopted.stock, adopted.version), (10, 10, 10));
+    assert_eq!((adopted.initial, adopted.stock, adopted.version), (12, 12, 13));
     let listed = store.vouchers(None, 9).await.unwrap();
     assert_eq!(listed.iter().map(|it| it.voucher_id).collect::<Vec<_>>(), [voucher, lost]);
+
+    // Redis has not heard of the change in the third shard, and is told by a new version.
+    let states = [(paused, 0, 2), (paused, 0, 3), (running, 0, 1)];
+    store.adopt_sale(&held(backup.clone(), voucher, states), &[]).await.unwrap();
+    let expected = [(paused, None, 3, true), (paused, None, 4, true), (paused, None, 2, true)];
+    assert_eq!(shards(voucher).await, expected);
+    // A sale that was resumed is: what SQL had is older.
+    let states = [(running, 0, 4), (running, 0, 5), (running, 0, 3)];
+    store.adopt_sale(&held(backup.clone(), voucher, states), &[]).await.unwrap();
+    assert!(shards(voucher).await.iter().all(|it| it.0 == running));
+    // Nothing is newer.
+    let before = shards(voucher).await;
+    store.adopt_sale(&held(backup.clone(), voucher, states), &[]).await.unwrap();
+    assert_eq!(shards(voucher).await, before);
+    // Over is over, whatever a server that comes back has.
+    store.set_state(voucher, ended, None).await.unwrap();
+    let states = [(running, 0, 90), (running, 0, 5), (running, 0, 3)];
+    store.adopt_sale(&held(backup, voucher, states), &[]).await.unwrap();
+    assert!(shards(voucher).await.iter().all(|it| it.0 == ended));
+}
+
+/// Entries of an earlier version may still name the IDs that its shards had, also after those vouchers are gone and the
+/// counter of the database was set back.
+async fn a_new_voucher_gets_no_id_that_a_shard_had(url: &str) {
+    let store = seckill_store::open(url, &few()).await.unwrap();
+    let wanted =
+        NewSale { title: "tea".into(), stock: 10, begin: None, end: None, limit: 1, shards: 2 };
+    let spread = store.create_sale(&wanted, NOW).await.unwrap();
+    let pool = PlainPool::open(url, 1).unwrap();
+    let mut sql = pool.connection().await.unwrap();
+    for (shard, former) in [(1, 31), (2, 32)] {
+        let former =
+            format!("UPDATE tb_shard_stock SET former_voucher_id = {former} WHERE shard = {shard}");
+        sql.command(&former).await.unwrap();
+    }
+    let former = store.former_shards().await.unwrap();
+    assert_eq!(former.iter().map(|it| it.0.0).collect::<Vec<_>>(), [31, 32]);
+    // The counter is beyond them, or not there yet.
+    store.reserve_numbers(VoucherId(20)).await.unwrap();
+    let made = store.create_voucher(&VoucherDetails::titled("gift"), NOW).await.unwrap();
+    assert!(made > VoucherId(32), "{made}");
+    store.reserve_numbers(VoucherId(100)).await.unwrap();
+    for upto in [33, 99, 100] {
+        // It is only raised.
+        store.reserve_numbers(VoucherId(upto)).await.unwrap();
+    }
+    let next = sale_of(&store, 5).await;
+    assert!(next.voucher_id > VoucherId(100), "{next:?}");
+
+    // Nor does a sale come from Redis or from another service under such an ID.
+    let fence = Fence { name: "operator".into(), token: 1 };
+    let sale = Sale { voucher_id: VoucherId(32), spread: None, ..spread };
+    let imported = store.import_sale(&sale, &[], NOW, &fence).await;
+    assert!(matches!(imported, Err(StoreError::Rule(_))), "{imported:?}");
+    let shard = SaleShard { id: ShardId::only(sale.voucher_id), sale };
+    let adopted = store.adopt_sale(&[shard], &[]).await;
+    assert!(matches!(adopted, Err(StoreError::Rule(_))), "{adopted:?}");
+    assert_eq!(store.voucher(VoucherId(32)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_new_voucher_gets_no_id_that_a_shard_had_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", dir.path().join("a.db").display());
+    a_new_voucher_gets_no_id_that_a_shard_had(&url).await;
+}
+
+#[tokio::test]
+async fn a_new_voucher_gets_no_id_that_a_shard_had_on_mariadb() {
+    a_new_voucher_gets_no_id_that_a_shard_had(&MariaDb::shared().database().await).await;
+}
+
+#[tokio::test]
+async fn a_new_voucher_gets_no_id_that_a_shard_had_on_postgres() {
+    a_new_voucher_gets_no_id_that_a_shard_had(&Postgres::shared().database().await).await;
 }
 
 /// Each reservation takes its time between the look at the sequence and its change.
