@@ -9,9 +9,10 @@ use seckill_redis::{
     keys::Partition,
     stream,
 };
+use seckill_store::StoreError;
 
 use super::{
-    Result,
+    EngineError, Result,
     orders::{self, Location},
     servers::Servers,
 };
@@ -60,7 +61,11 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
         delivered: None,
     };
     let Some((user, voucher, place)) = bought else { return Ok(trace) };
-    let shard = servers.shard_of(voucher, user).await?;
+    let shard = match servers.shard_of(voucher, user).await {
+        // Of an entry of another program, or of a sale that SQL has lost: it may have been sold by any shard.
+        Err(EngineError::Store(StoreError::NoSale(_))) => return unsold(servers, trace).await,
+        shard => shard?,
+    };
     let of = servers.keys.partition_of(shard);
     trace.partition = (servers.keys.count() > 1).then(|| of.number());
     // Only SQL knows the place; another order may be at any, whatever the limit is by now.
@@ -84,15 +89,31 @@ pub async fn follow(servers: &mut Servers, id: OrderId) -> Result<Trace> {
         Location::Dead { .. } | Location::Lost { .. } | Location::Unknown => None,
     };
     if let Some(entry) = entry {
-        let window = entries::window(&mut servers.conn, &of, entry.next(), 1).await?;
-        let seen = window.entries.into_iter().find(|seen| seen.delivered.entry == entry);
-        trace.entry = seen.map(|seen| (entry, seen.holding));
-        if let Some((_, DeliveryState::Pending { idle_ms, .. })) = &trace.entry {
-            let now = servers.conn.now_at(&of.orders()).await?;
-            trace.delivered = Some(now.plus(-i64::try_from(*idle_ms).unwrap_or(i64::MAX)));
-        }
+        look_up(servers, &mut trace, entry).await?;
     }
     Ok(trace)
+}
+
+/// The trace of an order of which SQL does not have the sale: where its entry is.
+async fn unsold(servers: &mut Servers, mut trace: Trace) -> Result<Trace> {
+    if let Location::Undelivered { entry, .. } | Location::Pending { entry, .. } = trace.location {
+        trace.partition = (servers.keys.count() > 1).then_some(entry.partition);
+        look_up(servers, &mut trace, entry).await?;
+    }
+    Ok(trace)
+}
+
+/// Adds who holds the entry of an order.
+async fn look_up(servers: &mut Servers, trace: &mut Trace, entry: EntryId) -> Result<()> {
+    let of = servers.keys.partition(entry.partition);
+    let window = entries::window(&mut servers.conn, &of, entry.next(), 1).await?;
+    let seen = window.entries.into_iter().find(|seen| seen.delivered.entry == entry);
+    trace.entry = seen.map(|seen| (entry, seen.holding));
+    if let Some((_, DeliveryState::Pending { idle_ms, .. })) = &trace.entry {
+        let now = servers.conn.now_at(&of.orders()).await?;
+        trace.delivered = Some(now.plus(-i64::try_from(*idle_ms).unwrap_or(i64::MAX)));
+    }
+    Ok(())
 }
 
 /// The buyer, the voucher, and the place by SQL.
