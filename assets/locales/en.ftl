@@ -2646,6 +2646,10 @@ faults-term = '{ $term }' is not a filter term; write for example 'idle>30s', wi
 faults-term-field = there is no field '{ $name }' to filter by; use { $known }
 faults-term-test = the field { $field } does not support '{ $test }'; use one of { $takes }
 faults-there-is-no-sale = there is no sale of voucher { $voucher }
+faults-there-is-no-shard = { $shard ->
+    [0] the entry names no shard, but voucher { $voucher } is sold over shards
+   *[other] the sale of voucher { $voucher } has no shard { $shard }
+}
 faults-time = '{ $text }' is not a time; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), +10m or -10m
 faults-title-control = the title contains a control character (line break, tab or escape); remove it
 faults-title-empty = the title is empty; enter 1 to { $most } characters
@@ -3277,6 +3281,7 @@ ledger-finding-unknown = { $orders ->
     [one] 1 order in SQL has no buyer in Redis; its stock may be sold again
    *[other] { $orders } orders in SQL have no buyer in Redis; their stock may be sold again
 }
+ledger-former-keys = key { $key } has the name that an earlier version gave to shard { $shard }, and the database has lost its sale: 'seckill audit --repair' renames the keys and restores the sale
 ledger-in-a-larger-window = { $count ->
     [one] 1 more line; enlarge the window
    *[other] { $count } more lines; enlarge the window
@@ -3311,6 +3316,7 @@ ledger-sale-is-in-redis-but = the sale is in Redis but not in SQL
 ledger-sale-is-not-in-redis = the sale is not in Redis; a running node loads it within a second
 ledger-shards-passed = { $quiet } of { $shards } passed
 ledger-this-sale-has-no-automatic = this sale has no automatic repair
+ledger-unreadable-keys = key { $key } is that of a sale that the database does not have, and has a field that cannot be read
 ledger-verdict =
     { $found ->
         [0] { $flying ->

@@ -2309,6 +2309,10 @@ faults-term = “{ $term }”不是筛选条件；形如 'idle>30s'，比较符�
 faults-term-field = 没有可筛选的字段“{ $name }”；可用 { $known }
 faults-term-test = 字段 { $field } 不支持“{ $test }”；可用 { $takes }
 faults-there-is-no-sale = 没有秒杀 #{ $voucher }
+faults-there-is-no-shard = { $shard ->
+    [0] 消息没有写明分片，而秒杀 #{ $voucher } 是分片销售的
+   *[other] 秒杀 #{ $voucher } 没有分片 { $shard }
+}
 faults-time = “{ $text }”不是可识别的时间；可填 2026-11-20T14:30:00Z、2026-11-20 14:30（本地时间）、14:30（今天）、+10m、-10m
 faults-title-control = 标题含控制字符（换行、制表符、终端转义符），请去掉
 faults-title-empty = 标题为空，请填 1 到 { $most } 个字符
@@ -2849,6 +2853,7 @@ ledger-finding-still-held = 该场已归档，但仍在 Redis 中
 ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，原因见死信
 ledger-finding-unreadable = 该场在 SQL 中有一行无法读取：{ $why }；其数据未知
 ledger-finding-unknown = SQL 中 { $orders } 笔订单在 Redis 没有买家，库存可能被再次售出
+ledger-former-keys = 键 { $key } 使用旧版本给分片 { $shard } 的名称，而数据库已丢失该秒杀：“seckill audit --repair” 会重命名这些键并恢复该秒杀
 ledger-in-a-larger-window = 另有 { $count } 行，请放大窗口
 ledger-in-flight = 在途 { $orders }
 ledger-in-redis = Redis 中
@@ -2873,6 +2878,7 @@ ledger-sale-is-in-redis-but = Redis 中有这场秒杀，SQL 中没有
 ledger-sale-is-not-in-redis = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
 ledger-shards-passed = { $shards } 个中 { $quiet } 个通过
 ledger-this-sale-has-no-automatic = 这场秒杀没有可自动修复的差异
+ledger-unreadable-keys = 键 { $key } 属于数据库中没有的秒杀，且有字段无法读取
 ledger-verdict =
     { $found ->
         [0] { $flying ->

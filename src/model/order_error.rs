@@ -45,6 +45,13 @@ pub enum OrderError {
     IdTaken(OrderId),
     /// There is no such sale.
     NoSale(VoucherId),
+    /// The sale has no such shard; 0 is an entry that names none, although the sale is spread.
+    NoShard {
+        /// What was to be bought.
+        voucher: VoucherId,
+        /// The number of the shard.
+        shard: u16,
+    },
     /// More orders than pieces.
     OutOfStock(VoucherId),
     /// Rejected by the database; its message.
@@ -66,6 +73,7 @@ impl OrderError {
             Self::Holds { voucher, .. }
             | Self::Foreign { voucher, .. }
             | Self::NoSale(voucher)
+            | Self::NoShard { voucher, .. }
             | Self::OutOfStock(voucher) => Some(voucher),
             _ => None,
         }
@@ -89,6 +97,9 @@ impl OrderError {
             }
             Self::IdTaken(order) => reason!("faults-order-id-taken", order = *order),
             Self::NoSale(voucher) => reason!("faults-there-is-no-sale", voucher = *voucher),
+            Self::NoShard { voucher, shard } => {
+                reason!("faults-there-is-no-shard", voucher = *voucher, shard = *shard)
+            }
             Self::OutOfStock(voucher) => {
                 reason!("faults-voucher-has-no-stock-left", voucher = *voucher)
             }

@@ -9,13 +9,20 @@ use seckill_engine::{
         Command, Pace, Reply, Scope,
         plan::{Change, SaleForecast},
     },
-    ledger, retention,
+    dead_letters::classify,
+    ledger,
+    orders::Location,
+    recovery::repair,
+    retention, trace,
 };
 use seckill_model::{
-    EntryId, OrderFilter, OrderTerms, Outcome, Sale, SaleAudit, SaleShard, SaleState, ShardId,
-    Spread, UserId, VoucherId, filter::Filter,
+    EntryId, LetterVerdict, OrderFilter, OrderId, OrderTerms, Outcome, Sale, SaleAudit, SaleShard,
+    SaleState, ShardId, Spread, UserId, VoucherId, filter::Filter,
 };
-use seckill_redis::{dead_letters, scripts};
+use seckill_redis::{
+    dead_letters::{self, DeadLetter},
+    scripts,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -275,6 +282,66 @@ async fn reasons_and_limits_name_the_sale_and_its_figures() {
         .await;
     let reason = letters[0].reason.to_string();
     assert!(reason.ends_with(&format!("for voucher {}", shard.of)), "{reason}");
+}
+
+/// Entries of another program: of a voucher that is not sold, and without the shard of one that is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_names_no_shard_is_a_dead_letter_that_says_so() {
+    let (world, shard) = sharded(80).await;
+    let mut servers = world.servers();
+    let ids = [(VoucherId(9_999), 4_242), (shard.of, 4_243)];
+    for (of, id) in ids {
+        let orders = world.keys.partition_of(ShardId::only(of)).orders();
+        let (voucher, id) = (of.to_string(), id.to_string());
+        let entry = ["XADD", &orders, "*", "userId", "5", "voucherId", &voucher, "id", &id];
+        world.server.query::<String>(&entry);
+    }
+    let mut letters = Vec::new();
+    world
+        .until("they are dead letters", async || {
+            let of = (EntryId::MIN, EntryId::MAX);
+            letters = dead_letters::page_of_all(&mut servers.conn, &world.keys, of.0, of.1, 9)
+                .await
+                .unwrap();
+            letters.len() == 2
+        })
+        .await;
+    for (of, id) in ids {
+        let order = OrderId::from_i64(id).unwrap();
+        let is_this = |it: &&DeadLetter| it.order.is_some_and(|it| it.order == order);
+        let reason = letters.iter().find(is_this).unwrap().reason.to_string();
+        let no_shard = format!("names no shard, but voucher {of} is sold over shards");
+        let no_sale = format!("there is no sale of voucher {of}");
+        let expected = if of == shard.of { no_shard } else { no_sale };
+        assert!(reason.contains(&expected), "{reason}");
+        let trace = trace::follow(&mut servers, order).await.unwrap();
+        assert!(matches!(trace.location, Location::Dead { .. }), "{trace:?}");
+    }
+    let classified = classify(&mut servers, 3, letters).await.unwrap();
+    assert!(classified.iter().all(|it| it.verdict == LetterVerdict::NoSale), "{classified:?}");
+}
+
+/// A database that is restored from a backup, after an end that did not reach the server of one shard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repair_opens_no_sale_again_that_ended_in_some_shards() {
+    let (mut world, shard) = sharded(80).await;
+    world.admit(shard.of, 1..=20).await;
+    is_balanced(&world, shard, 80, 20).await;
+    world.stop_node().await;
+    for id in shard.all() {
+        let (state, version) = if id.number == SHARDS { ("running", 103) } else { ("ended", 104) };
+        let (key, version) = (world.keys.sale(id), version.to_string());
+        world.server.query::<u64>(&["HSET", &key, "state", state, "version", &version]);
+    }
+    let mut servers = world.servers();
+    let plan = repair::plan(&mut servers).await.unwrap();
+    repair::apply_all(&mut servers, &plan, &CancellationToken::new()).await.unwrap();
+    assert!(parts(&world, shard).await.iter().all(|it| it.state == SaleState::Ended));
+    for id in shard.all() {
+        let state: String = world.server.query(&["HGET", &world.keys.sale(id), "state"]);
+        assert_eq!(state, "ended", "{id}");
+    }
+    is_balanced(&world, shard, 80, 20).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -379,3 +379,75 @@ async fn no_change_of_a_sale_is_lost_beside_an_upgrade() {
     let sales = upgrading.wait(LONG).expect_code(0).json();
     assert_eq!(sales[0]["state"], "running", "{sales}");
 }
+
+/// The sale of the old version, which the database has lost: it was rolled back before the upgrade.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_of_the_old_version_that_the_database_lost_is_restored() {
+    let files = TempDir::new().unwrap();
+    let url = format!("sqlite:{}", files.path().join("old.db").display());
+    sqlx::any::install_default_drivers();
+    let mut sql = AnyConnection::connect(&format!("{url}?mode=rwc")).await.unwrap();
+    let orders = orders();
+    old_schema(&mut sql, 0).await;
+    for setting in ["'partitions', '4'", "'deployment', 'old'"] {
+        let insert = format!("INSERT INTO tb_setting (name, value) VALUES ({setting})");
+        sql.execute(sqlx::AssertSqlSafe(insert)).await.unwrap();
+    }
+    sql.close().await.unwrap();
+    let server = TestRedis::start();
+    old_keys(&mut server.connection(), &orders);
+
+    let (home, redis) = (Seckill::new(), server.url());
+    let of = ["--redis", &redis, "--database", &url];
+    let run = |args: &[&str]| -> Ran { home.spawn(&[&of[..], args].concat()).wait(LONG) };
+    let worker = home.spawn(&[&of[..], &["work"]].concat());
+    // Each of the old vouchers is named: nobody believes that there is no sale.
+    let before = run(&["audit", "--json"]).expect_code(1).json();
+    let mut named: Vec<u64> = Vec::new();
+    for line in before["sales"].as_array().unwrap() {
+        assert!(line["findings"].to_string().contains("earlier version"), "{before}");
+        named.push(line["voucher_id"].as_u64().unwrap());
+    }
+    named.sort_unstable();
+    assert_eq!(named, [2, 3, 4, 5], "{before}");
+
+    run(&["audit", "--repair", "--yes"]);
+    // Those that were dead letters before.
+    run(&["dead", "replay", "--all", "--yes"]).expect_code(0);
+    let mut audit = Value::Null;
+    wait_until_blocking(LONG, "the audit passes", || {
+        audit = run(&["audit", "--json"]).json();
+        audit["balanced"] == true && audit["sales"][0]["persisted"] == BUYERS
+    });
+    assert_eq!(audit["sales"].as_array().map(Vec::len), Some(1), "{audit}");
+    assert_eq!(audit["sales"][0]["voucher_id"], 1, "{audit}");
+    drop(worker);
+
+    let created = run(&["sale", "create", "--title", "next", "--stock", "9", "--json"]);
+    let next = created.json()["voucher_id"].as_u64().unwrap();
+    assert!(next > 5, "a shard had that ID: {next}");
+    let mut sql = AnyConnection::connect(&url).await.unwrap();
+    let former = "SELECT former_voucher_id, shard FROM tb_shard_stock ORDER BY shard";
+    assert_eq!(rows(&mut sql, former).await, [(2, 1), (3, 2), (4, 3), (5, 4)]);
+
+    // Even where another program inserts a sale under such an ID, the orders of its buyers are its own.
+    for insert in [
+        "INSERT INTO tb_voucher (id, title, type, create_time, update_time) VALUES (3, 'own', 1, 1, 1)",
+        "INSERT INTO tb_seckill_voucher (voucher_id, initial_stock, stock, state, create_time, update_time, user_limit) \
+         VALUES (3, 5, 5, 'running', 2, 2, 1)",
+    ] {
+        sql.execute(insert).await.unwrap();
+    }
+    let worker = home.spawn(&[&of[..], &["work"]].concat());
+    let mut rush = Value::Null;
+    wait_until_blocking(LONG, "the sale is loaded", || {
+        rush = run(&["rush", "--voucher", "3", "--users", "20", "--json"]).json();
+        rush["admitted"] == 5
+    });
+    wait_until_blocking(LONG, "the audit passes", || run(&["audit"]).code() == 0);
+    drop(worker);
+    let of_sale =
+        "SELECT voucher_id, COUNT(*) FROM tb_voucher_order GROUP BY voucher_id ORDER BY voucher_id";
+    assert_eq!(rows(&mut sql, of_sale).await, [(1, BUYERS as i64), (3, 5)]);
+    sql.close().await.unwrap();
+}

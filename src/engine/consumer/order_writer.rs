@@ -40,7 +40,7 @@ use crate::{
     },
     lists::group_by,
     outbox::Outbox,
-    recovery::reconcile::put_back_written,
+    recovery::{former_names, reconcile::put_back_written},
     servers::Servers,
     telemetry::{
         Meters,
@@ -335,15 +335,21 @@ impl Writer {
             .filter(|(_, written)| **written == Written::NoSale)
             .map(|(order, _)| order.sold_by())
             .collect();
+        let has_missing = !missing.is_empty();
         for sale in missing {
+            let mut lost = sale;
             if !self.is_in_redis(sale).await? {
-                continue;
+                // An entry of an earlier version, which named the shard by an ID of its own: read again, it has the sale.
+                match former_names::lost_shard(&mut self.servers, sale).await? {
+                    Some(shard) => lost = shard,
+                    None => continue,
+                }
             }
+            let why = SaleFinding::of(lost, Finding::NotInSql).reason();
             let results = part.iter().copied().zip(written);
             let (lost, rest): (Vec<_>, Vec<_>) = results.partition(|(it, _)| it.sold_by() == sale);
             let lost: Vec<OrderEntry> = lost.into_iter().map(|(order, _)| order).collect();
             tracing::error!(%sale, orders = lost.len(), "the database has lost a sale; run 'seckill audit --repair'");
-            let why = SaleFinding::of(sale, Finding::NotInSql).reason();
             self.set_aside(committed, &lost, sale, &Event::Other(why));
             let (orders, results): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
             (part, written) = (Cow::Owned(orders), results);
@@ -358,8 +364,29 @@ impl Writer {
                 }
             }
         }
-        committed.add(&part, &written);
+        if !has_missing {
+            committed.add(&part, &written);
+            return Ok(());
+        }
+        for (order, written) in part.iter().zip(written) {
+            if written == Written::NoSale {
+                let fault = self.missing(order).await?;
+                committed.rejected.push((order.entry, Message::of(&fault)));
+            } else {
+                committed.add(&[*order], &[written]);
+            }
+        }
         Ok(())
+    }
+
+    /// What is missing of the sale and the shard that an entry names.
+    async fn missing(&self, order: &OrderEntry) -> Result<OrderError> {
+        let (voucher, shard) = (order.voucher, order.shard);
+        match self.servers.store.sale(voucher).await {
+            Ok(_) => Ok(OrderError::NoShard { voucher, shard }),
+            Err(StoreError::NoSale(_)) => Ok(OrderError::NoSale(voucher)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn forget_refused(&mut self, sale: ShardId) {

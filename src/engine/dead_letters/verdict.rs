@@ -6,7 +6,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use seckill_model::{
     Backing, EntryId, LetterAction, LetterVerdict, Millis, Order, OrderEntry, OrderError, OrderId,
-    SaleOrder, SaleState, VoucherId,
+    SaleOrder, SaleState, ShardId,
     dead_letter::{self, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
 };
@@ -99,12 +99,13 @@ pub async fn classify(
     let rows: HashMap<OrderId, Order> =
         servers.store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
     // A sale is in only one of both after one of them was restored from a backup.
-    let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
+    let mut sales: HashMap<ShardId, Sale> = HashMap::new();
     for order in &orders {
         let may_wait =
             !matches!(backing.get(&order.entry), Some(Backing::Nothing | Backing::Other(_)));
-        if may_wait && !sales.contains_key(&order.voucher) {
-            sales.insert(order.voucher, sale(&servers.store, order.voucher).await?);
+        let shard = order.sold_by();
+        if may_wait && !sales.contains_key(&shard) {
+            sales.insert(shard, sale(&servers.store, shard).await?);
         }
     }
     let classified = letters.into_iter().map(|letter| {
@@ -120,7 +121,7 @@ pub async fn classify(
             backing: backing.get(&letter.letter).copied().unwrap_or(Backing::Nothing),
             sale: letter
                 .order
-                .and_then(|order| sales.get(&order.voucher).copied())
+                .and_then(|order| sales.get(&order.sold_by()).copied())
                 .unwrap_or(Sale::Open),
             replays: letter.replays,
             superseded: another.is_some(),
@@ -140,8 +141,9 @@ fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<
     (row.status.is_live() && is_row_of(row, &other)).then_some(other)
 }
 
-async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale> {
-    match store.sale(voucher).await {
+/// A shard that its sale does not have is missing, as a sale is.
+async fn sale(store: &SharedStore, shard: ShardId) -> Result<Sale> {
+    match store.shard(shard).await {
         Ok(sale) if sale.state == SaleState::Archived => Ok(Sale::Archived),
         Ok(_) => Ok(Sale::Open),
         Err(StoreError::NoSale(_)) => Ok(Sale::Missing),

@@ -18,6 +18,7 @@ use seckill_model::{
     SaleShard, SaleState, ShardId, VoucherId,
     faults::{self, Point},
     ledger::{Finding, RedisLedger, SaleAudit, SaleFinding, SaleLedger, SqlLedger},
+    reason::reason,
 };
 use seckill_redis::{
     Connection, dead_letters,
@@ -30,7 +31,7 @@ use seckill_store::{Sales, StoreError, UnreadableSale};
 use serde::Serialize;
 
 use self::differences::Differences;
-use crate::{Result, lists::group_by, servers::Servers};
+use crate::{Result, lists::group_by, recovery::former_names, servers::Servers};
 
 /// Orders of a page.
 pub(super) const PAGE: usize = 1_000;
@@ -137,15 +138,29 @@ async fn all_sales(servers: &mut Servers) -> Result<Sales> {
             }
             match servers.store.shard(shard).await {
                 Ok(shard) => all.shards.push(shard),
-                Err(StoreError::NoSale(_)) => {
-                    all.shards.extend(sale_copy::read(servers, shard).await?);
-                }
+                Err(StoreError::NoSale(_)) => match sale_copy::read(servers, shard).await? {
+                    Some(held) => all.shards.push(held),
+                    // What is sold there must not be overlooked.
+                    None => all.unreadable.extend(unreadable(servers, shard).await?),
+                },
                 Err(error) => return Err(error.into()),
             }
         }
     }
     all.shards.sort_unstable_by_key(|shard| (Reverse(shard.id.sale), shard.id.number));
     Ok(all)
+}
+
+/// Why keys of a shard that SQL does not have cannot be read as those of a sale; `None` if there is no key of a sale.
+async fn unreadable(servers: &mut Servers, shard: ShardId) -> Result<Option<UnreadableSale>> {
+    let (voucher, key) = (shard.voucher(), servers.keys.sale(shard));
+    if let Some(of) = former_names::shard_with_keys_of(servers, shard).await? {
+        let why = StoreError::Rule(reason!("ledger-former-keys", key, shard = of));
+        return Ok(Some(UnreadableSale { voucher, why }));
+    }
+    let kind: String = servers.conn.query(cmd("TYPE").arg(&key)).await?;
+    let why = StoreError::Rule(reason!("ledger-unreadable-keys", key));
+    Ok((kind == "hash").then_some(UnreadableSale { voucher, why }))
 }
 
 /// Audits these shards, in their order. Those with a finding and their figures are read again, all of them after

@@ -22,6 +22,7 @@ use crate::{
     payment,
     recovery::{
         delivery::deliver,
+        former_names,
         reconcile::{Reconciler, Scope, new_token},
     },
     servers::Servers,
@@ -45,8 +46,10 @@ pub struct Repaired {
     pub partition_faults: u64,
 }
 
-/// Audits every sale that is not archived; sales without findings are omitted.
+/// Audits every sale that is not archived; sales without findings are omitted. Keys that have names of an earlier version,
+/// because the database has lost their sale, are renamed first.
 pub async fn plan(servers: &mut Servers) -> Result<Vec<SaleAudit>> {
+    former_names::rename_lost(servers).await?;
     let mut plan = ledger::audit(servers, None).await?.sales;
     plan.retain(|sale| !sale.findings.is_empty());
     Ok(plan)
@@ -175,6 +178,7 @@ async fn adopt(servers: &mut Servers, shard: ShardId) -> Result<()> {
     all.push(held);
     let mut former = Vec::new();
     for shard in &all {
+        former_names::learn(servers, shard.id).await?;
         former.extend(servers.keys.former_of(&servers.keys.partition_of(shard.id)));
     }
     Ok(servers.store.adopt_sale(&all, &former).await?)
