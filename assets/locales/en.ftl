@@ -3276,7 +3276,7 @@ ledger-finding-stranded = { $orders ->
     [one] 1 admitted order is a dead letter and not in SQL; 'seckill dead list' shows why
    *[other] { $orders } admitted orders are dead letters and not in SQL; 'seckill dead list' shows why
 }
-ledger-finding-unreadable = a row of the sale in SQL cannot be read: { $why }; its figures are unknown
+ledger-finding-unreadable = what is stored of the sale cannot be read: { $why }; its figures are unknown
 ledger-finding-unknown = { $orders ->
     [one] 1 order in SQL has no buyer in Redis; its stock may be sold again
    *[other] { $orders } orders in SQL have no buyer in Redis; their stock may be sold again

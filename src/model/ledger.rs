@@ -85,7 +85,7 @@ pub enum Finding {
     OtherSale,
     /// Another program changed these fields of the sale in Redis.
     Fields(String),
-    /// A row of the sale in SQL has a value that cannot be read.
+    /// A row of the sale in SQL has a value that cannot be read, or keys in Redis that SQL does not know have one.
     Unreadable(String),
     /// An older copy of Redis restored an archived sale.
     StillHeld,
@@ -235,7 +235,7 @@ pub struct SaleAudit {
 }
 
 impl SaleAudit {
-    /// A sale of which nothing is known but that its rows cannot be read, and why.
+    /// A sale of which nothing is known but that its rows, or its keys, cannot be read, and why.
     pub fn unreadable(voucher_id: VoucherId, why: String) -> Self {
         Self {
             voucher_id,

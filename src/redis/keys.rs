@@ -177,7 +177,7 @@ impl Layout {
     }
 
     /// Hash of a shard: title, begin, end, state, initial, limit, version, created, seq, and the run ID of the server on which it
-    /// was reconciled.
+    /// was reconciled; `former` is the voucher ID that it had in an earlier version.
     pub fn sale(&self, shard: ShardId) -> String {
         self.of_shard("sale", shard)
     }
