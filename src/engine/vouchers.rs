@@ -17,7 +17,7 @@ use seckill_store::StoreError;
 use crate::{
     EngineError, Result,
     ids::{Dates, IdWorker},
-    ledger::sale_copy::{Synced, sync, try_sync},
+    ledger::sale_copy::{Synced, fence, sync, try_sync},
     recovery::{
         delivery::{deliver, deliver_each},
         reconcile::{await_restored, new_token},
@@ -401,7 +401,7 @@ impl Vouchers<'_> {
     async fn undo(&mut self, changes: &[StockChange]) {
         for (shard, _, seen) in changes.iter().filter(|(.., seen)| seen.is_some()) {
             let undoing = async {
-                let sale = self.servers.store.fence_sale(*shard, *seen).await?;
+                let sale = fence(&self.servers.store, *shard, *seen).await?;
                 try_sync(self.servers, &sale, "").await
             };
             let why = match tokio::time::timeout(CUT_WITHIN, undoing).await {

@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use crate::world::{NODE, World, sale};
+use crate::{
+    support::TestRedis,
+    world::{Database, NODE, World, sale},
+};
 use redis::cmd;
 use seckill_engine::{
     commands::{Command, LoadTest, Reply},
@@ -22,6 +25,7 @@ use seckill_model::{
     VoucherId, order_id::utc_day,
 };
 use seckill_redis::{dead_letters, stream};
+use seckill_store::fault_injection::Ill;
 use tokio_util::sync::CancellationToken;
 
 /// The first order of a buyer.
@@ -100,6 +104,21 @@ async fn a_redis_that_lost_data_is_reconciled() {
         .await;
     world.settled_and_balanced().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 19);
+}
+
+/// Each write of SQL fails with an unknown outcome at four of five times.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_is_reconciled_and_reported_although_outcomes_of_sql_are_unknown() {
+    let (world, illness) = World::shaky(TestRedis::start(), Database::Sqlite, 1, 7, |_| {}).await;
+    for _ in 0..5 {
+        Vouchers { servers: &mut world.servers() }.create(&sale(50)).await.unwrap();
+    }
+    let mut conn = world.redis.connection();
+    conn.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    illness.set(Ill::Unsure(0.8));
+    let done = reconcile(&mut world.servers(), &world.keys.home(), &[], "a test").await.unwrap();
+    let stocks = done.keys.iter().filter(|key| key.contains(":stock:")).count();
+    assert_eq!(stocks, 5, "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

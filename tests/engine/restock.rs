@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    support::{Cut, Proxy},
+    support::{Cut, Proxy, TestRedis},
     world::{Database, World, newest, sale},
 };
 use futures::future::join_all;
@@ -18,7 +18,7 @@ use seckill_model::{
     Outcome, Sale, SaleState, ShardId, VoucherId, reason::reason, sale::MAX_STOCK,
 };
 use seckill_redis::{Redis, scripts};
-use seckill_store::StoreError;
+use seckill_store::{StoreError, fault_injection::Ill};
 use sqlx::{Executor as _, SqliteConnection};
 
 /// Version, initial stock and stock in Redis.
@@ -288,6 +288,28 @@ async fn a_commit_that_comes_after_the_wait_of_others_sells_nothing_twice() {
     sold += sell(&world, voucher, 21..=40).await;
     assert_eq!(sold, if cut.is_ok() { 10 } else { 20 });
     none_is_oversold(&world, voucher, sold).await;
+}
+
+/// The outcomes of its commit and of the fence against that are unknown, as on a bad network.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reduction_with_an_unknown_outcome_keeps_no_pieces_out_of_sale() {
+    let (mut world, illness) =
+        World::shaky(TestRedis::start(), Database::Sqlite, 1, 7, |_| {}).await;
+    world.start_node();
+    let voucher = world.create(sale(100)).await;
+    world.admits().await;
+    illness.set(Ill::Unsure(0.8));
+    for _ in 0..10 {
+        let result = cut(&world, voucher, 1).await;
+        let mut cutting = cmd("HEXISTS");
+        cutting.arg(world.keys.sale(ShardId::only(voucher))).arg("cutting");
+        let is_cutting: bool = world.redis.connection().query(&cutting).await.unwrap();
+        assert!(!is_cutting, "{result:?}");
+        let sale = world.store.sale(voucher).await.unwrap();
+        assert_eq!(in_redis(&world, voucher).await.1, sale.initial, "{result:?}");
+    }
+    illness.set(Ill::Not);
+    world.settled_and_balanced().await;
 }
 
 /// The reduction is in Redis and not in SQL when Redis loses it.

@@ -1,12 +1,21 @@
 //! The copy of a sale in Redis: reads it, and updates it to what SQL committed.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use redis::cmd;
 use seckill_model::{Millis, Sale, SaleShard, SaleState, ShardId, Spread};
 use seckill_redis::{Connection, Layout, RedisError, lossy_utf8::Text, scripts};
+use seckill_store::{SharedStore, StoreError};
 
 use crate::{EngineError, Result, servers::Servers};
+
+/// How long a fence with an unknown outcome is repeated: meanwhile pieces are out of sale, or a sale is closed.
+const FENCE_WITHIN: Duration = Duration::from_secs(1);
+/// Pause between the attempts.
+const FENCE_PAUSE: Duration = Duration::from_millis(10);
 
 /// Removes a shard of a sale from Redis; returns whether any of its keys existed.
 pub(crate) async fn drop_keys(
@@ -155,10 +164,28 @@ pub enum Synced {
 pub async fn sync(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<Synced> {
     match try_sync(servers, sale, how).await? {
         Synced::Expired => {
-            let fenced = servers.store.fence_sale(sale.id, Some(sale.version)).await?;
+            let fenced = fence(&servers.store, sale.id, Some(sale.version)).await?;
             try_sync(servers, &fenced, "").await
         }
         synced => Ok(synced),
+    }
+}
+
+/// Raises the version of a shard in SQL, as `Store::fence_sale`; again if the outcome is unknown, because a second raise does
+/// no harm.
+pub(crate) async fn fence(
+    store: &SharedStore,
+    shard: ShardId,
+    seen: Option<u64>,
+) -> Result<SaleShard, StoreError> {
+    let until = Instant::now() + FENCE_WITHIN;
+    loop {
+        match store.fence_sale(shard, seen).await {
+            Err(StoreError::Unknown(_)) if Instant::now() < until => {
+                tokio::time::sleep(FENCE_PAUSE).await;
+            }
+            fenced => return fenced,
+        }
     }
 }
 

@@ -490,7 +490,7 @@ impl<'a> Reconciler<'a> {
                         self.rebuild(&sale, "", promises, false, true).await?
                     };
                     if let Some(done) = done {
-                        self.note_delivered(&sale).await?;
+                        self.note_delivered(&sale).await;
                         return Ok(Reconciled { keys, ..done });
                     }
                 }
@@ -536,7 +536,7 @@ impl<'a> Reconciler<'a> {
                         let returning = returning.max(self.servers.store.returning().await?);
                         let unknown =
                             if counts { done.unknown.saturating_sub(returning) } else { 0 };
-                        self.note_delivered(&sale).await?;
+                        self.note_delivered(&sale).await;
                         return Ok(Reconciled { keys, unknown, ..done });
                     }
                     tracing::warn!(%shard, "a key was lost again while its sale was reconciled");
@@ -553,15 +553,18 @@ impl<'a> Reconciler<'a> {
         if is_final || in_redis > sale.version {
             return Ok(sale.clone());
         }
-        Ok(self.servers.store.fence_sale(sale.id, None).await?)
+        Ok(sale_copy::fence(&self.servers.store, sale.id, None).await?)
     }
 
-    /// Records that Redis has this version, which a reconciliation has written.
-    async fn note_delivered(&self, sale: &SaleShard) -> Result<()> {
-        if sale.is_undelivered() {
-            self.servers.store.note_delivered(sale.id, sale.version).await?;
+    /// Records that Redis has this version, which a reconciliation has written. If that fails, the next delivery does it:
+    /// what was lost and restored must be reported now.
+    async fn note_delivered(&self, sale: &SaleShard) {
+        if sale.is_undelivered()
+            && let Err(error) = self.servers.store.note_delivered(sale.id, sale.version).await
+        {
+            let shard = sale.id;
+            tracing::warn!(%shard, %error, "the sale was reconciled, which SQL has not recorded yet");
         }
-        Ok(())
     }
 
     async fn begin(&mut self, sale: &SaleShard, scope: Scope) -> Result<Start> {
