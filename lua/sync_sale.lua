@@ -7,11 +7,11 @@
 --       11 server run ID
 --       12 the voucher of which it is a shard, and how many it has: "7/3"; else ""
 --
--- Returns "taken" if the version was applied, "known" if Redis had it or a newer one; "mended FIELD=VALUE..." if Redis had it
--- with other values of these fields, as another program wrote them, and has those of SQL now; "cutting" if Redis had it and
--- its stock is being removed (cut.lua), "expired" if that takes too long: a newer version puts the pieces back; "damaged" if
--- the keys of the sale are inconsistent or missing: it must be reconciled with its buyers; "other" if Redis holds another
--- sale with that ID: it is closed.
+-- Returns "taken" if the version was applied, "known" if Redis had it, "newer VERSION" if Redis has a newer one; "mended
+-- FIELD=VALUE..." if Redis had it with other values of these fields, as another program wrote them, and has those of SQL now;
+-- "cutting" if Redis had it and its stock is being removed (cut.lua), "expired" if that takes too long: a newer version puts
+-- the pieces back; "damaged" if the keys of the sale are inconsistent or missing: it must be reconciled with its buyers;
+-- "other" if Redis holds another sale with that ID: it is closed.
 --
 -- The stock changes by the difference between the old and the new `initial`, so that pieces sold in the meantime stay
 -- sold.
@@ -57,9 +57,12 @@ if known[3] ~= ARGV[8] then
   close_other(KEYS[1])
   return 'other'
 end
-if integer(sale[5]) >= integer(ARGV[1]) then
+if integer(sale[5]) > integer(ARGV[1]) then
+  return 'newer ' .. sale[5]
+end
+if sale[5] == ARGV[1] then
   if known[1] ~= ARGV[1] then
-    local mended = sale[5] == ARGV[1] and not known[1] and mend_fields() or {}
+    local mended = not known[1] and mend_fields() or {}
     if #mended == 0 then
       return 'known'
     end

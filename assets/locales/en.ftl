@@ -2520,6 +2520,7 @@ error-short = cannot remove { $by ->
     [one] 1 piece
    *[other] { $by } pieces
 } from sale #{ $sale }: only { $left } unsold; remove fewer, or end the sale
+error-sql-behind = SQL lacks the last changes of sale #{ $sale }, which Redis has; run 'seckill audit --repair', which copies the sale from Redis to SQL, then repeat the command
 error-stopped = the engine has stopped; quit and restart seckill
 error-stopping = the engine is stopping; try again once it is running
 

@@ -2208,6 +2208,7 @@ error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动�
 error-reconciling = “{ $key }”正在按 SQL 补齐，尚不可用，请稍后重试
 error-shards = { $shards } 个分片需要同样多的分区，当前部署只有 { $most } 个；请减少分片，或停止所有节点后用 'seckill work --partitions { $shards }' 启动一个
 error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；请减少件数，或结束该场
+error-sql-behind = SQL 缺少 #{ $sale } 最近的变更，而 Redis 中有：请先用 'seckill audit --repair' 将该场从 Redis 写入 SQL，再重新操作
 error-stopped = 引擎已停止，请退出后重新启动
 error-stopping = 引擎正在停止，请在其恢复运行后重试
 

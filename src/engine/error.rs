@@ -97,6 +97,9 @@ pub enum EngineError {
     /// Redis holds another sale with that ID and another creation time.
     #[error("{}", text!("error-other-sale", sale = _0))]
     OtherSale(VoucherId),
+    /// Redis has a newer version of the sale than SQL, which was set back.
+    #[error("{}", text!("error-sql-behind", sale = _0))]
+    SqlBehind(VoucherId),
     /// Keys are being reconciled by another process, or are lost repeatedly.
     #[error("{}", text!("error-reconciling", key = _0))]
     Reconciling(String),

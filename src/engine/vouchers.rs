@@ -17,7 +17,7 @@ use seckill_store::StoreError;
 use crate::{
     EngineError, Result,
     ids::{Dates, IdWorker},
-    ledger::sale_copy::{Synced, fence, sync, try_sync},
+    ledger::sale_copy::{Synced, check_not_behind, fence, reject_behind, sync, try_sync},
     recovery::{
         delivery::{deliver, deliver_each},
         reconcile::{await_restored, new_token},
@@ -188,12 +188,15 @@ impl Vouchers<'_> {
     ///
     /// # Errors
     /// [`EngineError::Failed`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
-    /// concurrently; nothing is changed then.
+    /// concurrently, [`EngineError::SqlBehind`] if SQL was set back; nothing is changed then.
     pub async fn restock(&mut self, sale: impl Into<SaleId>, by: i64) -> Result<Sale> {
         let by = check_restock(by).map_err(EngineError::Rejected)?;
         let mut parts = self.servers.store.shards_of(sale).await?;
         let changed = if by > 0 {
             check_limits(&parts, by)?;
+            for part in &parts {
+                check_not_behind(self.servers, part.id).await?;
+            }
             self.add(&spread(&parts, by)).await?
         } else {
             self.remove(&parts, by.unsigned_abs()).await.map_err(|why| match why {
@@ -225,6 +228,9 @@ impl Vouchers<'_> {
         from: &[(ShardId, u64)],
         to: &[(ShardId, u64)],
     ) -> Result<bool> {
+        for (shard, _) in to {
+            check_not_behind(self.servers, *shard).await?;
+        }
         Ok(self.cut(from, to, true).await?.is_some())
     }
 
@@ -292,6 +298,9 @@ impl Vouchers<'_> {
             for part in parts {
                 let sale = self.servers.store.shard(part.id).await?;
                 let synced = sync(self.servers, &sale, "").await?;
+                if let Synced::Newer(in_redis) = synced {
+                    reject_behind(self.servers, part.id, in_redis).await?;
+                }
                 is_free &= !matches!(synced, Synced::Cutting | Synced::Expired);
             }
             if is_free {

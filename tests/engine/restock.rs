@@ -12,6 +12,7 @@ use seckill_engine::{
     EngineError,
     commands::{Command, LoadTest},
     ledger::sale_copy,
+    recovery::repair,
     vouchers::Vouchers,
 };
 use seckill_model::{
@@ -145,7 +146,7 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
     other.execute("ROLLBACK").await.unwrap();
     assert_eq!(cutting.await.unwrap().unwrap().initial, 6);
     let synced = sale_copy::sync(&mut world.servers(), &old, "").await.unwrap();
-    assert_eq!(synced, sale_copy::Synced::Known, "an older copy never wins");
+    assert_eq!(synced, sale_copy::Synced::Newer(2), "an older copy never wins");
     assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));
     world.settled_and_balanced().await;
 }
@@ -288,6 +289,45 @@ async fn a_commit_that_comes_after_the_wait_of_others_sells_nothing_twice() {
     sold += sell(&world, voucher, 21..=40).await;
     assert_eq!(sold, if cut.is_ok() { 10 } else { 20 });
     none_is_oversold(&world, voucher, sold).await;
+}
+
+/// SQL is restored from an older copy.
+async fn set_sql_back(world: &World, voucher: VoucherId) {
+    let update = format!(
+        "UPDATE tb_seckill_voucher SET version = 1, delivered_version = 1, initial_stock = 10, stock = 10 \
+         WHERE voucher_id = {voucher}"
+    );
+    world.sql().await.execute(sqlx::AssertSqlSafe(update)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_redis_has_in_a_newer_version_than_sql_takes_no_change_before_its_repair() {
+    let (world, voucher) = World::with_sale(10).await;
+    for _ in 0..2 {
+        world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
+    }
+    set_sql_back(&world, voucher).await;
+    let before = world.store.sale(voucher).await.unwrap();
+    for by in [2, -2] {
+        let error = world.execute(Command::Restock { voucher, by }).await.unwrap_err();
+        assert_eq!(error, EngineError::SqlBehind(voucher), "{by}");
+    }
+    assert_eq!(world.store.sale(voucher).await.unwrap(), before, "nothing is changed");
+    // Buyers are admitted still, which the operator learns.
+    let error = world.execute(Command::PauseSale(voucher)).await.unwrap_err();
+    assert_eq!(error, EngineError::SqlBehind(voucher));
+    assert!(world.store.sale(voucher).await.unwrap().is_undelivered());
+    assert_eq!(in_redis(&world, voucher).await, (3, 12, 12));
+
+    let plan = repair::plan(&mut world.servers()).await.unwrap();
+    world.execute(Command::Repair(plan)).await.unwrap();
+    world.execute(Command::Restock { voucher, by: 2 }).await.unwrap();
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    let (version, initial, stock) = in_redis(&world, voucher).await;
+    let sale = world.store.sale(voucher).await.unwrap();
+    assert_eq!((version, initial, stock), (sale.version, 14, 14));
+    assert_eq!((sale.initial, sale.state), (14, SaleState::Paused));
+    world.balanced().await;
 }
 
 /// The outcomes of its commit and of the fence against that are unknown, as on a bad network.

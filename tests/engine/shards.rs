@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use seckill_engine::{
+    EngineError,
     admission::AdmissionError,
     commands::{
         Command, Pace, Reply, Scope,
@@ -14,6 +15,7 @@ use seckill_engine::{
     orders::Location,
     recovery::repair,
     retention, trace,
+    vouchers::Vouchers,
 };
 use seckill_model::{
     EntryId, LetterVerdict, OrderFilter, OrderId, OrderTerms, Outcome, Sale, SaleAudit, SaleShard,
@@ -463,6 +465,21 @@ async fn a_shard_that_stays_closed_refuses_the_buyers_of_the_others_at_once() {
         .await;
     let answer = format!("{:?}", answer.unwrap());
     assert!(answer.contains("oversold"), "{answer}");
+}
+
+/// Another program has raised the version of the dry shard in Redis, which ignores what SQL adds to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_pieces_move_to_a_shard_of_which_sql_lacks_changes() {
+    let (world, shard) = sharded(40).await;
+    world.admits().await;
+    let [dry, full] = [1, 2].map(|number| ShardId { sale: shard.of.into(), number });
+    let _: u64 = world.server.query(&["HSET", &world.keys.sale(dry), "version", "1000"]);
+    let mut servers = world.servers();
+    let mut vouchers = Vouchers { servers: &mut servers };
+    let error = vouchers.move_pieces(&[(full, 1)], &[(dry, 1)]).await.unwrap_err();
+    assert_eq!(error, EngineError::SqlBehind(shard.of));
+    assert!(parts(&world, shard).await.iter().all(|part| part.initial == 5));
+    assert_eq!(stocks(&world, shard), [5; 8]);
 }
 
 /// Two nodes move pieces while the replies to the cuts of one are lost, and SQL is slow.

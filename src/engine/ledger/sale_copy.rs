@@ -143,8 +143,10 @@ impl Expected {
 pub enum Synced {
     /// Redis has applied this version.
     Taken,
-    /// Redis had this version or a newer one.
+    /// Redis had this version.
     Known,
+    /// Redis has this newer version: of a later change, or SQL was set back.
+    Newer(u64),
     /// Redis had this version, and its stock is being reduced.
     Cutting,
     /// The same, and the process that reduces it takes too long: a newer version puts the pieces back.
@@ -206,10 +208,42 @@ pub(crate) async fn try_sync(servers: &mut Servers, sale: &SaleShard, how: &str)
         "cutting" => Ok(Synced::Cutting),
         "expired" => Ok(Synced::Expired),
         "damaged" => Ok(Synced::Damaged),
-        mended if mended.starts_with("mended ") => {
-            Ok(Synced::Mended(mended.trim_start_matches("mended ").to_owned()))
-        }
         "other" => Err(EngineError::OtherSale(sale.voucher_id)),
-        _ => Err(RedisError::reply("sync_sale.lua").into()),
+        other => match other.split_once(' ') {
+            Some(("mended", fields)) => Ok(Synced::Mended(fields.to_owned())),
+            Some(("newer", version)) => {
+                let version = version.parse().map_err(|_| RedisError::reply("sync_sale.lua"))?;
+                Ok(Synced::Newer(version))
+            }
+            _ => Err(RedisError::reply("sync_sale.lua").into()),
+        },
+    }
+}
+
+/// Rejects a shard that Redis has in a newer version than SQL. The version in Redis was read before: that of a change that
+/// was delivered since is in SQL by now.
+///
+/// # Errors
+/// [`EngineError::SqlBehind`]; SQL is unreachable.
+pub(crate) async fn reject_behind(
+    servers: &mut Servers,
+    shard: ShardId,
+    in_redis: u64,
+) -> Result<()> {
+    let sale = servers.store.shard(shard).await?;
+    if sale.version < in_redis {
+        return Err(EngineError::SqlBehind(sale.voucher_id));
+    }
+    Ok(())
+}
+
+/// As [`reject_behind`], before a change that is written to SQL first. If Redis does not tell its version, the delivery of
+/// the change does.
+pub(crate) async fn check_not_behind(servers: &mut Servers, shard: ShardId) -> Result<()> {
+    let mut read = cmd("HGET");
+    read.arg(servers.keys.sale(shard)).arg("version");
+    match servers.conn.query::<Option<u64>>(&read).await {
+        Ok(Some(in_redis)) => reject_behind(servers, shard, in_redis).await,
+        Ok(None) | Err(_) => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
-    ledger::sale_copy::{Synced, drop_keys, sync},
+    ledger::sale_copy::{Synced, drop_keys, reject_behind, sync},
     recovery::{
         reconcile::{Reconciler, Scope, new_token},
         sale_versions::SaleVersions,
@@ -32,7 +32,7 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// [`EngineError::NotLoaded`] if Redis has not confirmed the change, SQL is unreachable, or Redis has another sale with
-/// that ID; the change is delivered later.
+/// that ID; the change is delivered later. [`EngineError::SqlBehind`] if Redis has a newer version than SQL.
 pub(crate) async fn deliver(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<()> {
     let shard = sale.id;
     let confirmed = async {
@@ -59,11 +59,16 @@ pub(crate) async fn deliver(servers: &mut Servers, sale: &SaleShard, how: &str) 
     Ok(())
 }
 
-/// Returns once Redis has this version of a sale or a newer one. Only the script that updates the sale confirms that: a
-/// reconciliation may have begun with an older version.
+/// Returns once Redis has this version of a sale or a later one of SQL. Only the script that updates the sale confirms that:
+/// a reconciliation may have begun with an older version.
 async fn confirm(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<()> {
     let (shard, until) = (sale.id, Instant::now() + CONFIRM_WITHIN);
-    while sync(servers, sale, how).await? == Synced::Damaged {
+    loop {
+        match sync(servers, sale, how).await? {
+            Synced::Damaged => {}
+            Synced::Newer(in_redis) => return reject_behind(servers, shard, in_redis).await,
+            _ => return Ok(()),
+        }
         if Instant::now() > until {
             return Err(EngineError::Reconciling(servers.keys.sale(shard)));
         }
@@ -77,7 +82,6 @@ async fn confirm(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<(
             None => {}
         }
     }
-    Ok(())
 }
 
 fn lacks(sale: &SaleShard, why: RedisError) -> EngineError {
