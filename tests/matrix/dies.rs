@@ -67,26 +67,7 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
         }
         Fate::WithRedis { after, loses, .. } => {
             have_printed(&mut children, after).await?;
-            let copy = match loses {
-                Loses::Since(age) => {
-                    let copy = OldCopy::of(&world);
-                    tokio::time::sleep(age).await;
-                    Some(copy)
-                }
-                _ => None,
-            };
-            let killed = Instant::now();
-            children.iter().for_each(|it| it.process.signal(Signal::KILL));
-            world.server.kill();
-            if loses == Loses::Tail {
-                sizes.truncate(killed, plan.seed);
-            }
-            if let Some(copy) = copy {
-                copy.put_back(&world);
-            }
-            world.server.restart();
-            let are_dead = async || children.iter_mut().all(|it| !it.process.is_running());
-            until("they are dead", are_dead).await?;
+            kill_with_redis(&mut world, plan, &mut children, &sizes, loses).await?;
         }
         Fate::Inside { after } => {
             have_printed(std::slice::from_mut(child), after).await?;
@@ -114,7 +95,9 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
         }
     }
     let outputs: Vec<String> = children.into_iter().map(Child::end).collect();
-    outputs.iter().for_each(|output| log.read(output));
+    for output in &outputs {
+        log.read(output);
+    }
     if let Fate::WithRedis { .. } = fate {
         // What neither Redis nor SQL holds after both were killed is lost; nothing else may be missing in the end.
         let known = Seen::look(&world).await.known();
@@ -150,6 +133,37 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
     }
     world.stop_node().await;
     Ok(report)
+}
+
+/// Kills the children together with Redis, which restarts without what it `loses`.
+async fn kill_with_redis(
+    world: &mut World,
+    plan: &Plan,
+    children: &mut [Child],
+    sizes: &AofSizes,
+    loses: Loses,
+) -> Result<(), String> {
+    let copy = match loses {
+        Loses::Since(age) => {
+            let copy = OldCopy::of(world);
+            tokio::time::sleep(age).await;
+            Some(copy)
+        }
+        _ => None,
+    };
+    let killed = Instant::now();
+    for child in children.iter() {
+        child.process.signal(Signal::KILL);
+    }
+    world.server.kill();
+    if loses == Loses::Tail {
+        sizes.truncate(killed, plan.seed);
+    }
+    if let Some(copy) = copy {
+        copy.put_back(world);
+    }
+    world.server.restart();
+    until("they are dead", async || children.iter_mut().all(|it| !it.process.is_running())).await
 }
 
 fn tail(output: &str) -> String {

@@ -38,9 +38,12 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
     world.start_node();
     let proxy = Proxy::before_socket(world.server.socket()).await;
     let has_late = faults.iter().any(|(_, it)| matches!(it, Fault::Replies { .. }));
-    let other = |name: &&str| match **name == *OTHERS[0] && has_late {
-        true => world.node_through(&proxy.redis_url(), name),
-        false => world.another_node(name),
+    let other = |name: &&str| {
+        if *name == OTHERS[0] && has_late {
+            world.node_through(&proxy.redis_url(), name)
+        } else {
+            world.another_node(name)
+        }
     };
     let others: Vec<Node> = OTHERS.iter().take(plan.nodes - 1).map(other).collect();
     let vouchers = stage::create(&world, plan).await;
@@ -70,11 +73,6 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
         match *fault {
             Fault::KillRedis { away } => restart(&mut world, away, None).await,
             Fault::TruncateAof { away } => restart(&mut world, away, Some((&sizes, plan))).await,
-            Fault::Frozen(time) => {
-                world.server.freeze();
-                tokio::time::sleep(time).await;
-                world.server.thaw();
-            }
             Fault::FailedOver { behind, hangs } => {
                 let replica = replica.take().unwrap_or_else(|| world.server.replica());
                 fail_over(&mut world, replica, behind, hangs).await;
@@ -83,45 +81,16 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
             Fault::ConsumerRemoved(most)
             | Fault::TrimmedPending(most)
             | Fault::TrimmedAll(most) => stick(&world, &nodes, &log, &buyers, *fault, most).await?,
-            Fault::Key(key, harm) => damage(&world, plan.shard_of(vouchers[0], 0), key, harm).await,
             Fault::OldRedis(age) => old_copy(&mut world, age).await,
-            Fault::OldRows(age) => old_rows(&world, age).await,
-            Fault::OrdersRejected(time) => sql_changes::reject(&world, None, time).await,
-            Fault::SaleRejected(time) => {
-                sql_changes::reject(&world, Some(vouchers[0]), time).await;
-            }
-            Fault::SaleLost => {
-                // What both servers lose at the same time is nowhere.
-                until("no key is damaged", async || stage::is_reconciled(&world).await).await?;
-                sql_changes::lose(&world, vouchers[0]).await;
-            }
-            Fault::Cuts { late, slow } => {
-                illness.set(Ill::Slow(slow));
-                Box::pin(cuts(&world, &vouchers, late)).await;
-                illness.set(Ill::Not);
-            }
-            Fault::Forged(count) => {
-                let shards = vouchers.iter().map(|it| plan.shard_of(*it, 0));
-                forge(&world, &shards.collect::<Vec<_>>(), count);
-            }
             Fault::DiskFull(time) => small_disk::fill(&mut world, plan.seed, time).await,
             Fault::Replies { late, time } => withhold(&proxy, late, time).await,
-            Fault::Field(field, change) => {
-                sale_fields::change(&world, plan.busy_shard(vouchers[0]), field, change).await?;
-            }
-            Fault::ColumnAdded(time) => sql_changes::add_column(&world, time).await,
-            Fault::UniqueIndex(time) => sql_changes::add_index(&world, time).await,
             Fault::ForeignRows(time) => {
                 let shard = plan.busy_shard(vouchers[0]);
                 let users = plan.late_users(vouchers[0], &log);
                 let added = sql_changes::foreign_rows(&world, shard, &users, time).await;
                 result.struck &= added > 0;
             }
-            Fault::SqlStock(by) => {
-                let shard = plan.busy_shard(vouchers[0]);
-                sql_changes::change_stock(&world, shard, by).await?;
-            }
-            other => inflict(&world, &illness, other).await?,
+            other => Box::pin(change(&world, plan, &illness, &vouchers, other)).await?,
         }
     }
     buyers.done().await;
@@ -130,39 +99,97 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
         closing.await.map_err(|error| error.to_string())?;
     }
     illness.set(Ill::Not);
-    if faults.iter().any(|(_, it)| *it == Fault::SaleLost) {
-        // Its orders wait until the operator has restored it.
-        until("the sale is back", async || {
-            stage::repair(&world).await.is_ok() && world.store.sale(vouchers[0]).await.is_ok()
-        })
-        .await?;
-    }
-    stage::settle(&world, &names).await?;
-    if has_letters(faults) {
-        stage::replay_letters(&world, &names, &log).await?;
-    }
-    if needs_repair(faults) {
-        // What another client removed is reported by both and repaired by the operator.
-        stage::agreed(&world).await?;
-        stage::repair(&world).await?;
-        stage::settle(&world, &names).await?;
-    }
-    after(&world, plan, faults, &vouchers).await?;
-    stage::give_back(&world).await?;
-    stage::asked_again(&world, plan, &log).await?;
-    stage::verdict(&world, &log, &HashSet::new()).await?;
-    // Pieces that a failed cut puts back, or that are added, come after some buyers were refused.
-    let adds = |it: &Fault| matches!(it, Fault::Cuts { .. } | Fault::Field(..));
-    let adds = faults.iter().any(|(_, fault)| adds(fault));
-    if !plan.closing && !adds {
-        stage::nothing_is_unsold(&world, plan, &log)?;
-    }
+    resolved(&world, plan, faults, &vouchers, &names, &log).await?;
     result.admitted = log.admitted();
     for other in others {
         other.stop().await;
     }
     world.stop_node().await;
     Ok(result)
+}
+
+/// Changes of the keys in Redis and of SQL while both run.
+async fn change(
+    world: &World,
+    plan: &Plan,
+    illness: &Illness,
+    vouchers: &[VoucherId],
+    fault: Fault,
+) -> Result<(), String> {
+    match fault {
+        Fault::Frozen(time) => {
+            world.server.freeze();
+            tokio::time::sleep(time).await;
+            world.server.thaw();
+        }
+        Fault::Key(key, harm) => damage(world, plan.shard_of(vouchers[0], 0), key, harm).await,
+        Fault::OldRows(age) => old_rows(world, age).await,
+        Fault::OrdersRejected(time) => sql_changes::reject(world, None, time).await,
+        Fault::SaleRejected(time) => sql_changes::reject(world, Some(vouchers[0]), time).await,
+        Fault::SaleLost => {
+            // What both servers lose at the same time is nowhere.
+            until("no key is damaged", async || stage::is_reconciled(world).await).await?;
+            sql_changes::lose(world, vouchers[0]).await;
+        }
+        Fault::Cuts { late, slow } => {
+            illness.set(Ill::Slow(slow));
+            Box::pin(cuts(world, vouchers, late)).await;
+            illness.set(Ill::Not);
+        }
+        Fault::Forged(count) => {
+            let shards = vouchers.iter().map(|it| plan.shard_of(*it, 0));
+            forge(world, &shards.collect::<Vec<_>>(), count);
+        }
+        Fault::Field(field, change) => {
+            sale_fields::change(world, plan.busy_shard(vouchers[0]), field, change).await?;
+        }
+        Fault::ColumnAdded(time) => sql_changes::add_column(world, time).await,
+        Fault::UniqueIndex(time) => sql_changes::add_index(world, time).await,
+        Fault::SqlStock(by) => {
+            sql_changes::change_stock(world, plan.busy_shard(vouchers[0]), by).await?;
+        }
+        other => inflict(world, illness, other).await?,
+    }
+    Ok(())
+}
+
+/// Resolves what the faults left, as nodes and the operator do, and checks what must hold then.
+async fn resolved(
+    world: &World,
+    plan: &Plan,
+    faults: &[(usize, Fault)],
+    vouchers: &[VoucherId],
+    names: &[&str],
+    log: &Log,
+) -> Result<(), String> {
+    if faults.iter().any(|(_, it)| *it == Fault::SaleLost) {
+        // Its orders wait until the operator has restored it.
+        until("the sale is back", async || {
+            stage::repair(world).await.is_ok() && world.store.sale(vouchers[0]).await.is_ok()
+        })
+        .await?;
+    }
+    stage::settle(world, names).await?;
+    if has_letters(faults) {
+        stage::replay_letters(world, names, log).await?;
+    }
+    if needs_repair(faults) {
+        // What another client removed is reported by both and repaired by the operator.
+        stage::agreed(world).await?;
+        stage::repair(world).await?;
+        stage::settle(world, names).await?;
+    }
+    after(world, plan, faults, vouchers).await?;
+    stage::give_back(world).await?;
+    stage::asked_again(world, plan, log).await?;
+    stage::verdict(world, log, &HashSet::new()).await?;
+    // Pieces that a failed cut puts back, or that are added, come after some buyers were refused.
+    let adds = |it: &Fault| matches!(it, Fault::Cuts { .. } | Fault::Field(..));
+    let adds = faults.iter().any(|(_, fault)| adds(fault));
+    if !plan.closing && !adds {
+        stage::nothing_is_unsold(world, plan, log)?;
+    }
+    Ok(())
 }
 
 /// Whether orders of buyers became dead letters.
@@ -181,7 +208,9 @@ async fn after(
     vouchers: &[VoucherId],
 ) -> Result<(), String> {
     if faults.iter().any(|(_, it)| matches!(it, Fault::Field(..))) {
-        sale_fields::takes_changes(world, plan, vouchers).await?;
+        let ahead = Fault::Field(Field::Version, Change::Other);
+        let is_ahead = faults.iter().any(|(_, it)| *it == ahead);
+        sale_fields::takes_changes(world, plan, vouchers, is_ahead).await?;
     }
     // Other faults make nodes add entries again.
     if faults.iter().all(|(_, it)| matches!(it, Fault::Replies { .. })) {
@@ -211,11 +240,7 @@ fn needs_repair(faults: &[(usize, Fault)]) -> bool {
     has(|it| {
         matches!(
             it,
-            Fault::ConsumerRemoved(_)
-                | Fault::TrimmedAll(_)
-                | Fault::OldRows(_)
-                | Fault::SaleLost
-                | Fault::Field(Field::Version, Change::Other)
+            Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_) | Fault::OldRows(_) | Fault::SaleLost
         )
     }) || (has(|it| matches!(it, Fault::TrimmedPending(_)))
         && has(|it| matches!(it, Fault::GroupDestroyed)))

@@ -333,7 +333,10 @@ impl Plan {
                 // A returned and resold piece has two live orders in a database that lost the closing.
                 self.closing &= !faults.iter().any(old_rows);
                 // No pieces move before the operator has repaired it.
-                if faults.iter().any(old_rows) {
+                let is_behind = |it: &(usize, Fault)| {
+                    old_rows(it) || it.1 == Fault::Field(Field::Version, Change::Other)
+                };
+                if faults.iter().any(is_behind) {
                     self.shards = 1;
                 }
                 // A server with fsync=always does not lose the end of its file.

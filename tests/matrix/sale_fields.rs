@@ -1,7 +1,7 @@
 //! Fields of a sale in Redis that another program changes under the running nodes.
 
 use redis::cmd;
-use seckill_engine::{commands::Command, ledger};
+use seckill_engine::{EngineError, commands::Command, ledger};
 use seckill_model::{ShardId, VoucherId, ledger::Finding};
 
 use super::{
@@ -46,15 +46,23 @@ pub async fn change(world: &World, shard: ShardId, field: Field, to: Change) -> 
     .await
 }
 
-/// A change by an operator reaches a sale whose fields were changed.
+/// A change by an operator reaches a sale whose fields were changed. If Redis `is_ahead` by the version that another program
+/// wrote, the change is refused until SQL has adopted the sale.
 pub async fn takes_changes(
     world: &World,
     plan: &Plan,
     vouchers: &[VoucherId],
+    is_ahead: bool,
 ) -> Result<(), String> {
     for voucher in vouchers {
-        let restock = Command::Restock { voucher: *voucher, by: 2 };
-        world.execute(restock).await.map_err(|error| format!("restock of #{voucher}: {error}"))?;
+        let restock = || world.execute(Command::Restock { voucher: *voucher, by: 2 });
+        let mut done = restock().await;
+        if is_ahead && matches!(done, Err(EngineError::SqlBehind(_))) {
+            stage::agreed(world).await?;
+            stage::repair(world).await?;
+            done = restock().await;
+        }
+        done.map_err(|error| format!("restock of #{voucher}: {error}"))?;
         for shard in plan.shards_of(*voucher) {
             let key = world.keys.sale(shard);
             let held: (i64, i64) = cmd("HMGET")
