@@ -756,6 +756,7 @@ async fn a_different_sale_under_the_same_id_admits_no_buyer_and_blocks_no_other_
         })
         .await;
     world.stop_node().await;
+    world.server.flush_file();
     world.server.kill();
     world.server.restart();
     world.start_node();

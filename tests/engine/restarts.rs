@@ -260,6 +260,7 @@ async fn lost_numbers_are_not_issued_again_by_a_clock_behind() {
     world.settled().await;
     world.stop_node().await;
     conn.pipe::<()>(&at_1_000).await.unwrap();
+    world.server.flush_file();
     world.server.kill();
     world.server.restart();
     world.start_node();
@@ -588,6 +589,7 @@ async fn what_counts_do_not_show_is_found_while_buyers_are_admitted() {
     let order = world.buyers(voucher)["7"].clone();
     let _: u64 = world.server.query(&["HDEL", &buyers, "7"]);
     let _: u64 = world.server.query(&["HSET", &buyers, "4711", "815"]);
+    world.server.flush_file();
     world.server.kill();
     world.server.restart();
     world.start_node();

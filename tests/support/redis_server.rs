@@ -155,6 +155,14 @@ impl TestRedis {
         redis::cmd("WAIT").arg(replicas).arg(1_000).query(&mut connection)
     }
 
+    /// Everything is in its file afterwards, and survives a kill. While the disk is busy, Redis postpones its writes: among
+    /// them may be that a node has left, whose name is taken then.
+    pub fn flush_file(&self) {
+        for policy in ["always", "everysec"] {
+            let _: String = self.query(&["CONFIG", "SET", "appendfsync", policy]);
+        }
+    }
+
     /// SIGKILL: no shutdown, nothing flushed.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
