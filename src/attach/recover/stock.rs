@@ -104,7 +104,10 @@ impl Compared<'_> {
         let without_order = self.figures.without_order.map(|it| it.saturating_sub(removed));
         let target = Figures { without_order, ..self.figures }.target()?;
         let planned = self.plan.redis_stock;
-        (planned.is_change() && planned.after == Some(target)).then_some(target)
+        // Whoever has changed the stock since knows of something that the plan does not. A planned lowering that has become
+        // a raise would not have waited either.
+        let is_planned = planned.now == self.figures.redis_stock && planned.after == Some(target);
+        (planned.is_change() && is_planned).then_some(target)
     }
 }
 
@@ -206,6 +209,7 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Change;
     use super::*;
 
     const REST: Figures = Figures {
@@ -236,5 +240,29 @@ mod tests {
             Figures { redis_stock: Some(9), in_flight: Some(3), unwritten: Some(2), ..REST };
         assert_eq!(above.target(), Some(3));
         assert_eq!(Figures { without_order: None, ..above }.target(), Some(3));
+    }
+
+    #[test]
+    fn a_stock_that_somebody_has_changed_since_the_plan_is_left() {
+        let plan = SalePlan {
+            voucher_id: VoucherId(10),
+            orders: Change { now: Some(3), after: Some(3) },
+            sql_stock: Change { now: 17, after: 17 },
+            redis_stock: Change { now: Some(19), after: Some(17) },
+            add_buyers: Vec::new(),
+            buyers_without_order: Vec::new(),
+            buyers_with_closed_order: Vec::new(),
+            remove_buyers: false,
+        };
+        let target = |redis_stock| {
+            let figures = Figures { redis_stock, sql_stock: 17, ..REST };
+            let moment = Moment::default();
+            Compared { plan: &plan, moment, figures, removed: Vec::new() }.target()
+        };
+        assert_eq!(target(Some(19)), Some(17));
+        // Of a planned lowering it would make a raise, after no wait.
+        for other in [Some(12), Some(18), Some(20), None] {
+            assert_eq!(target(other), None, "{other:?}");
+        }
     }
 }
