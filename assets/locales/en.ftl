@@ -901,7 +901,7 @@ attach-move-elsewhere = key { $key } says that the sale has moved to another eng
 attach-move-engine = engine
 attach-move-exists = voucher #{ $voucher } exists in the database of the engine already
 attach-move-fenced = an interrupted run has stopped sale #{ $voucher }: neither side sells it. Run the command without --dry-run, which completes or undoes the migration
-attach-move-former = voucher ID { $voucher } was that of a shard of sale #{ $sale } in an earlier version of the engine, whose entries may still name it: the sale cannot be moved under this ID
+attach-move-former = voucher ID { $voucher } was that of a shard of sale #{ $sale } in an earlier version of the engine, whose entries may still name it: the sale cannot be moved under this ID; sell it under another voucher ID
 attach-move-groups = other groups read stream { $stream }: { $names }. The migration deletes the entries of the sale, which they would miss; stop their programs and destroy the groups first
 attach-move-initial = the service states an initial stock of { $stated }, but stock and live orders in SQL are { $initial }
 attach-move-interrupted = { $why }. Sale #{ $voucher } may be stopped on both sides: run the command again, which completes or undoes the migration
@@ -3317,7 +3317,7 @@ ledger-sale-is-in-redis-but = the sale is in Redis but not in SQL
 ledger-sale-is-not-in-redis = the sale is not in Redis; a running node loads it within a second
 ledger-shards-passed = { $quiet } of { $shards } passed
 ledger-this-sale-has-no-automatic = this sale has no automatic repair
-ledger-unreadable-keys = key { $key } is that of a sale that the database does not have, and has a field that cannot be read
+ledger-unreadable-keys = key { $key } is that of a sale that the database does not have, and has a field that cannot be read; restore the rows of the sale in SQL from a backup, or correct the field
 ledger-verdict =
     { $found ->
         [0] { $flying ->

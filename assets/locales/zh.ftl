@@ -854,7 +854,7 @@ attach-move-elsewhere = 键 { $key } 表明该秒杀已迁入另一个引擎，�
 attach-move-engine = 引擎
 attach-move-exists = 引擎的数据库中已有优惠券 #{ $voucher }
 attach-move-fenced = 上次迁移中断，秒杀 #{ $voucher } 两边均已停售；请去掉 --dry-run 再次运行，以完成或撤销迁移
-attach-move-former = 优惠券编号 { $voucher } 在引擎的旧版本中属于秒杀 #{ $sale } 的一个分片，旧消息可能仍使用该编号：无法以此编号迁移
+attach-move-former = 优惠券编号 { $voucher } 在引擎的旧版本中属于秒杀 #{ $sale } 的一个分片，旧消息可能仍使用该编号：无法以此编号迁移，请改用其他优惠券编号出售
 attach-move-groups = 还有其他消费者组在读取消息流 { $stream }：{ $names }。迁移会删除该秒杀的消息，这些组将读不到；请先停止它们的程序并删除这些组
 attach-move-initial = 原服务记录的初始库存为 { $stated }，而 SQL 中库存与有效订单合计为 { $initial }
 attach-move-interrupted = { $why }。秒杀 #{ $voucher } 可能两边均已停售：请再次运行该命令，以完成或撤销迁移
@@ -2879,7 +2879,7 @@ ledger-sale-is-in-redis-but = Redis 中有这场秒杀，SQL 中没有
 ledger-sale-is-not-in-redis = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
 ledger-shards-passed = { $shards } 个中 { $quiet } 个通过
 ledger-this-sale-has-no-automatic = 这场秒杀没有可自动修复的差异
-ledger-unreadable-keys = 键 { $key } 属于数据库中没有的秒杀，且有字段无法读取
+ledger-unreadable-keys = 键 { $key } 属于数据库中没有的秒杀，且有字段无法读取；请从备份恢复该秒杀在 SQL 中的行，或更正该字段
 ledger-verdict =
     { $found ->
         [0] { $flying ->

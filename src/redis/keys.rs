@@ -87,7 +87,7 @@ impl Layout {
     }
 
     /// Number of a shard in entries of its orders. A sale that is not spread needs none, unless a shard had its ID: then 0
-    /// tells its entries from those of the earlier version.
+    /// distinguishes its entries from those of the earlier version.
     pub fn number_in_entries(&self, shard: ShardId) -> Option<u16> {
         let is_needed = shard.number > 0 || self.former.get(shard.voucher()).is_some();
         is_needed.then_some(shard.number)

@@ -63,7 +63,7 @@ pub(super) fn adopted(newer: &[&SaleShard], known: Option<&Sale>) -> Option<Sale
     Some(sale)
 }
 
-/// Whether Redis has to be told of what was adopted.
+/// Whether what was adopted has to be delivered to Redis.
 pub(super) fn is_changed(known: &Sale, adopted: &Sale) -> bool {
     (known.state.min(SaleState::Ended), known.begin, known.end, known.limit)
         != (adopted.state, adopted.begin, adopted.end, adopted.limit)

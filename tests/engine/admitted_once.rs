@@ -84,7 +84,7 @@ async fn an_order_that_was_returned_before_its_reply_came_is_not_admitted_again(
 }
 
 /// The reply to an admission comes later than the order may be paid: it is closed and returned by then, and the buyer is
-/// not told of it.
+/// not answered with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_comes_after_the_time_to_pay_is_not_passed_on() {
     let server = TestRedis::setup().tcp().start();

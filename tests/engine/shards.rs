@@ -101,7 +101,7 @@ async fn is_balanced(world: &World, shard: Shards, pieces: u64, orders: u64) {
     assert_eq!(stocks(world, shard).iter().sum::<u64>(), pieces - orders);
 }
 
-/// Whoever reads the tables sees one voucher, one sale, and orders of that voucher.
+/// The tables have one voucher, one sale, and orders of that voucher.
 async fn belongs_to_what_was_sold(world: &World, shard: Shards, orders: u64) {
     let mut sql = world.sql().await;
     let of = shard.of.0 as i64;

@@ -28,7 +28,7 @@ pub struct Seen {
     dead: HashSet<i64>,
 }
 
-/// A buyer may be told of an order whose piece was returned this long ago: the reply was on the way.
+/// A reply may name an order whose piece was returned this long ago: it was on the way.
 const ON_THE_WAY_MS: i64 = 1_000;
 
 /// User, voucher, place, status, paid, closed, shard.

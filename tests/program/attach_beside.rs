@@ -501,7 +501,7 @@ fn nothing_is_taken_if_the_database_is_a_replica_that_takes_writes() {
     set(leave);
     assert_eq!(service.recover(0, &["--stuck", "1"])["is_replica"], false);
     assert_eq!(service.operate(0, &[])["applied"]["replayed"], 3);
-    // Whoever may not know is told so.
+    // A user without the privilege learns that it is unknown.
     set("CREATE USER clerk@'%' IDENTIFIED BY 'secret'");
     set("GRANT SELECT, INSERT, UPDATE ON shop.* TO clerk@'%'");
     let (_, address) = service.url.split_once('@').unwrap();

@@ -401,7 +401,7 @@ async fn a_sale_of_the_old_version_that_the_database_lost_is_restored() {
     let of = ["--redis", &redis, "--database", &url];
     let run = |args: &[&str]| -> Ran { home.spawn(&[&of[..], args].concat()).wait(LONG) };
     let worker = home.spawn(&[&of[..], &["work"]].concat());
-    // Each of the old vouchers is named: nobody believes that there is no sale.
+    // Each of the old vouchers is named: the audit does not report that there is no sale.
     let before = run(&["audit", "--json"]).expect_code(1).json();
     let mut named: Vec<u64> = Vec::new();
     for line in before["sales"].as_array().unwrap() {

@@ -104,8 +104,8 @@ impl Compared<'_> {
         let without_order = self.figures.without_order.map(|it| it.saturating_sub(removed));
         let target = Figures { without_order, ..self.figures }.target()?;
         let planned = self.plan.redis_stock;
-        // Whoever has changed the stock since knows of something that the plan does not. A planned lowering that has become
-        // a raise would not have waited either.
+        // A stock that was changed since the plan has a reason that the plan does not contain. A planned lowering that has
+        // become a raise would not have waited either.
         let is_planned = planned.now == self.figures.redis_stock && planned.after == Some(target);
         (planned.is_change() && is_planned).then_some(target)
     }

@@ -362,7 +362,7 @@ impl Store {
     /// others get the next version: a reduction of the stock that was prepared before fails, and Redis puts its pieces back.
     ///
     /// A change of the sale may have reached only some of the shards: the sale gets the values that sell less. If they
-    /// change it, each shard gets another version, so that Redis is told.
+    /// change it, each shard gets another version, which is delivered to Redis.
     ///
     /// # Errors
     /// [`StoreError::Rejected`] if there are more live orders than pieces; [`StoreError::Rule`] if a shard had the ID of

@@ -323,7 +323,7 @@ pub(crate) async fn shards_are_adopted_together(store: SharedStore) {
     let listed = store.vouchers(None, 9).await.unwrap();
     assert_eq!(listed.iter().map(|it| it.voucher_id).collect::<Vec<_>>(), [voucher, lost]);
 
-    // Redis has not heard of the change in the third shard, and is told by a new version.
+    // The change was not delivered to the third shard in Redis; a new version is.
     let states = [(paused, 0, 2), (paused, 0, 3), (running, 0, 1)];
     store.adopt_sale(&held(backup.clone(), voucher, states), &[]).await.unwrap();
     let expected = [(paused, None, 3, true), (paused, None, 4, true), (paused, None, 2, true)];
