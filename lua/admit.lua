@@ -32,7 +32,6 @@
 
 local first_buyer = 8
 local voucher, number = string.match(ARGV[2], '^(%d+)%.?(%d*)$')
-local of_shard = number == '' and {} or {'shard', number}
 local buyers_asking = (#ARGV - first_buyer + 1) / 2
 
 if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
@@ -79,6 +78,13 @@ if buyers_asking == 0 then
   return stock == 0 and {'sold_out', sale[9] .. ':' .. sale[7]} or {'on_sale', ''}
 end
 
+-- Returns an error if the user of this connection may not run the command.
+local function forbidden(command, key, ...)
+  if not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM the user of this connection may not run ' .. command .. ' on ' .. key)
+  end
+end
+
 -- Returns the reason not to admit the first buyer, as the result for the whole batch, or nil.
 -- A batch without admissions needs no stream check, and most batches arrive after the sale is sold out.
 local function obstacle(order, user)
@@ -103,13 +109,9 @@ local function obstacle(order, user)
   if not ready then
     return refuse('not_ready')
   end
-  for _, command in ipairs({{'XADD', KEYS[4], '*', 'id', order}, {'HSET', KEYS[3], user, order},
-    {'HSET', KEYS[1], 'seq', 1}, {'HINCRBY', KEYS[7], 'orders', 1},
-    {'HSET', KEYS[7], 'last_orders', '0-0'}, {'DECRBY', KEYS[2], 1}}) do
-    if not redis.acl_check_cmd(unpack(command)) then
-      return redis.error_reply('NOPERM the user of this connection may not run ' .. command[1] .. ' on ' .. command[2])
-    end
-  end
+  return forbidden('XADD', KEYS[4], '*', 'id', order) or forbidden('HSET', KEYS[3], user, order)
+    or forbidden('HSET', KEYS[1], 'seq', 1) or forbidden('HINCRBY', KEYS[7], 'orders', 1)
+    or forbidden('HSET', KEYS[7], 'last_orders', '0-0') or forbidden('DECRBY', KEYS[2], 1)
 end
 
 -- A buyer's places are fields of their own: USER, USER/2, USER/3 up to the sale's limit.
@@ -166,6 +168,20 @@ if not is_late and stock > 0 and redis.call('EXISTS', KEYS[8]) == 1 then
   end
 end
 
+-- Adds the entry of a buyer. The usual ones are written out: `unpack` would cost each buyer a table.
+local function add(user, order, place)
+  if place > 1 then
+    local entry = {'userId', user, 'voucherId', voucher, 'id', order, 'place', place}
+    if number ~= '' then
+      entry[9], entry[10] = 'shard', number
+    end
+    return redis.pcall('XADD', KEYS[4], '*', unpack(entry))
+  elseif number ~= '' then
+    return redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', voucher, 'id', order, 'shard', number)
+  end
+  return redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', voucher, 'id', order)
+end
+
 local answers, booked = {}, {}
 local admitted, duplicate, sold_out, last_added = 0, 0, 0, nil
 for i = 1, buyers_asking do
@@ -185,12 +201,7 @@ for i = 1, buyers_asking do
     if why then
       return why
     end
-    local added
-    if place == 1 then
-      added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', voucher, 'id', order, unpack(of_shard))
-    else
-      added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', voucher, 'id', order, 'place', place, unpack(of_shard))
-    end
+    local added = add(user, order, place)
     if type(added) == 'table' and added.err then
       for rest = i, buyers_asking do
         answers[rest] = 2

@@ -6,7 +6,9 @@
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 "accept" to accept both streams as complete, after their orders were searched for, else ""
 --       2 entries added to the orders as of the previous check, none of which may be missing, or 0
---       then two for each sale: its creation time in SQL, and its fields in SQL: VERSION:STATE:BEGIN:END:LIMIT
+--       then two for each sale: its creation time in SQL, and its fields in SQL:
+--       VERSION:STATE:BEGIN:END:LIMIT:INITIAL:SHARD:TITLE, where SHARD is the voucher of which it is a shard, and how many it
+--       has, "7/3", or empty
 --
 -- Returns {losses of the streams ("orders", "dead" or "watermark") and keys repaired here ("KEY TYPE" for a key of another
 -- type, "KEY" for a tally or watermark that was lost or rolled back)..., indexes from 1 of the sales in KEYS that are
@@ -42,7 +44,7 @@ for i = 4, #KEYS, 4 do
   local wanted = ARGV[4 + (i - 4) / 2]
   if not is_other and is_oversold(disagrees, KEYS[i], KEYS[i + 2]) then
     -- It stays closed; nothing that was lost is known to be there again.
-  elseif disagrees or is_other then
+  elseif disagrees or is_other or newest_version(sale[5], KEYS[i + 3]) > integer(sale[5]) then
     damaged[#damaged + 1] = (i - 4) / 4 + 1
   else
     -- The process that cut the sale died, or SQL rejected the cut and the stock was not returned.
@@ -50,6 +52,7 @@ for i = 4, #KEYS, 4 do
     if cut_until and cut_until <= now then
       cuts[#cuts + 1] = (i - 4) / 4 + 1
     end
+    note_version(sale[5], KEYS[i + 3])
     if raise_tally(KEYS[i + 3], KEYS[i + 2]) and not other then
       tallies[#tallies + 1] = KEYS[i + 3]
     end
@@ -57,6 +60,12 @@ for i = 4, #KEYS, 4 do
     for place = 1, 4 do
       found = found .. ':' .. tostring(sale[place])
     end
+    -- A cut has removed pieces that SQL has.
+    local is_cut = redis.call('HEXISTS', KEYS[i], 'cutting') == 1
+    found = found .. ':' .. (is_cut and string.match(wanted, '^%d+:%a+:%d+:%d+:%d+:(%d+)') or sale[6])
+    local named = redis.call('HMGET', KEYS[i], 'shard', 'title')
+    -- A missing title is none, not an empty one.
+    found = found .. ':' .. (named[1] or '') .. (named[2] and ':' .. named[2] or '')
     if sale[5] == string.match(wanted, '^%d+') and found ~= wanted then
       changed[#changed + 1] = (i - 4) / 4 + 1
     end

@@ -9,8 +9,8 @@
 --   Redis holds another version, {"cutting", 0} if another cut is in progress, {"not_loaded", 0}, or {"not_reconciled", 0}
 --   if a node may still restore buyers in this run of the server. Only "cut" changes anything.
 --
--- SQL removes the pieces only at this version. Whoever puts them back raises the version in SQL before: sync_sale.lua puts
--- no piece back at the version that is being cut, whatever the time.
+-- SQL removes the pieces only at this version. A process that puts them back raises the version in SQL first:
+-- sync_sale.lua puts no piece back at the version that is being cut, whatever the time.
 
 if ARGV[5] ~= '' and redis.pcall('HGET', KEYS[4], 'restored') ~= ARGV[5] then
   return {'not_reconciled', 0}

@@ -36,7 +36,7 @@ end
 local function look_at_sale(sale_key, stock_key, buyers_key)
   local sale = redis.pcall('HMGET', sale_key, 'state', 'begin', 'end', 'limit', 'version', 'initial', 'seq', 'restoring',
     'created', 'last')
-  if sale.err or not sale[1] or not integer(sale[5]) or not integer(sale[6]) or not integer(sale[7])
+  if sale.err or not sale[1] or (integer(sale[5]) or 0) < 1 or not integer(sale[6]) or not integer(sale[7])
     or not integer(sale[9]) then
     return 'sale', sale, nil
   end
@@ -53,6 +53,24 @@ local function look_at_sale(sale_key, stock_key, buyers_key)
     return 'stock', sale, stock
   end
   return nil, sale, stock
+end
+
+-- More changes than any sale has had: a greater number was written by another program.
+local MOST_VERSIONS = 2 ^ 40
+
+-- The newest version that a sale has had here, by itself or by its tally, which outlives the fields of a sale; nil if neither
+-- has one.
+local function newest_version(version, tally_key)
+  local seen = integer(redis.pcall('HGET', tally_key, 'version')) or 0
+  local newest = math.max(integer(version) or 0, seen < MOST_VERSIONS and seen or 0)
+  return newest > 0 and newest or nil
+end
+
+-- An earlier version of this program, or one that still runs, does not note it.
+local function note_version(version, tally_key)
+  if redis.pcall('HGET', tally_key, 'version') ~= version then
+    redis.pcall('HSET', tally_key, 'version', version)
+  end
 end
 
 -- What reconcile_end.lua stores in `oversold`: a sale with more buyers than pieces stays closed, and is not reconciled

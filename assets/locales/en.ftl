@@ -62,9 +62,9 @@ action-help = help
 action-lab-database = database
     .help = next database for the designs
     .name = lab database
-action-lab-mend = mended by
-    .help = go to the design that mends this one
-    .name = mended by
+action-lab-mend = fixed by
+    .help = go to the design that fixes this one
+    .name = fixed by
 action-lab-panel = bars
     .help = bars or details; next broken promise
     .name = lab bars
@@ -248,7 +248,7 @@ activity-who = OPERATOR
 admission-no-answer = no reply in time ({ $reason }); send the request again: if the buyer was admitted, the reply contains the order ID
 admission-stopping = the engine is stopping; send the request again once it runs
 admission-too-late = no order: the attempt was too late, or its order was closed as unpaid before the reply came; buy again
-admission-late = Redis replied after { $ms } ms, the time to pay or longer
+admission-late = Redis replied after { $ms } ms, not within the time to pay; the request is repeated with the same order ID
 admission-unconfirmed = only { $held } of { $replicas } replicas have the order so far
 
 ## alarms
@@ -274,9 +274,10 @@ alarms-consumer =
                 [dead] is dead
                 [unknown] is idle; its node is unknown
                *[silent] is idle but its node is alive
-            }.  Press { KEY("pending") } to open, { KEY("plan-recovery") } to recover{ $risk ->
-                [none] ; no order is at risk. To acknowledge
-               *[unknown] {""}
+            }.  Press { $risk ->
+                [lost] { KEY("ledger") } to restore the lost sale first, then { KEY("plan-recovery") } to recover
+                [none] { KEY("pending") } to open, { KEY("plan-recovery") } to recover; no order is at risk. To acknowledge
+               *[unknown] { KEY("pending") } to open, { KEY("plan-recovery") } to recover
             }: { $count ->
                 [one] { $count } entry
                *[other] { $count } entries
@@ -293,7 +294,10 @@ alarms-consumer =
                     [dead] a dead node
                     [unknown] an unknown node
                    *[silent] an idle consumer
-                }; { KEY("plan-recovery") } to recover.
+                }; { $risk ->
+                    [lost] restore the lost sale first.
+                   *[unknown] { KEY("plan-recovery") } to recover.
+                }
             }
        *[status] { $consumer } { $state ->
                 [dead] is dead and holds
@@ -309,7 +313,10 @@ alarms-consumer =
                 [none] {" "}to acknowledge; no order is at risk
                 [some] , of which at most { $orders } lack their order in SQL
                *[unknown] {""}
-            }; recover: 'seckill pending apply'
+            }; { $risk ->
+                [lost] first restore the lost sale with 'seckill audit --repair', then recover
+               *[unknown] recover
+            }: 'seckill pending apply'
     }
 alarms-damaged =
     { $reader ->
@@ -420,9 +427,23 @@ alarms-no-group =
 alarms-no-reply-within-s = no reply within { $seconds } s
 alarms-orders-wait =
     { $reader ->
-        [overview] #{ $sale }: the database accepts no orders of this sale, but those of others; they stay pending and are retried: { $reason }.
+        [overview] #{ $sale }: the database rejects the orders of this sale; { $waiting ->
+                [0] they wait
+                [one] { $waiting } order waits
+               *[other] { $waiting } orders wait
+            } until this is corrected there: { $reason }.
         [presenter] The orders of one sale wait for the database.
-       *[status] the database accepts no orders of sale { $sale }, but those of others; they stay pending and are retried: { $error }
+       *[status] the database accepts no orders of sale #{ $sale }; { $waiting ->
+                [0] they are
+                [one] { $waiting } order is
+               *[other] { $waiting } orders are
+            } kept and retried: { $error }; correct this in the database, then they are written
+    }
+alarms-oversold =
+    { $reader ->
+        [overview] { $sales }: more buyers in Redis than pieces, so no buyer is admitted.  Press { KEY("sales") }, add the missing pieces with { KEY("restock") }, then press { KEY("ledger") } to repair.
+        [presenter] A sale has more buyers than pieces and stays closed.
+       *[status] { $sales }: more buyers in Redis than pieces, so no buyer is admitted; add the missing pieces with 'seckill sale restock', then 'seckill audit --repair'
     }
 alarms-redis-away =
     { $reader ->
@@ -441,6 +462,20 @@ alarms-sale-unreadable =
         [overview] #{ $sale }: a row of this sale in SQL cannot be read, so it is neither shown nor audited nor reconciled. Correct the row: { $reason }.
         [presenter] A row of one sale in SQL cannot be read.
        *[status] a row of sale { $sale } in SQL cannot be read, so it is neither shown nor audited nor reconciled; correct the row: { $error }
+    }
+alarms-sales-lost =
+    { $reader ->
+        [overview] SQL has lost { $sales }, which Redis still has: no buyer is admitted{ $orders ->
+                [0] {""}
+                [one] , and 1 admitted order is not in SQL
+               *[other] , and { $orders } admitted orders are not in SQL
+            }.  Press { KEY("ledger") } to repair.
+        [presenter] SQL has lost a sale; press { KEY("present") } then { KEY("ledger") } to restore it.
+       *[status] SQL has lost { $sales }, which Redis still has: no buyer is admitted{ $orders ->
+                [0] {""}
+                [one] , and 1 admitted order is not in SQL
+               *[other] , and { $orders } admitted orders are not in SQL
+            }; restore it from Redis: 'seckill audit --repair'
     }
 alarms-server-back =
     { $reader ->
@@ -488,6 +523,18 @@ alarms-sql-read-only =
         [overview] The database rejects writes; orders wait in the stream: { $reason }.
         [presenter] The database rejects writes: orders wait.
        *[status] { $error }
+    }
+alarms-unconfirmed =
+    { $reader ->
+        [overview] No buyer gets a reply: { $state ->
+                [unknown] Redis does not say which replicas have an order ({ $reason }).
+               *[few] only { $replicas } of { $wanted } replicas confirm orders. Connect replicas, or lower engine.wait_replicas.
+            }
+        [presenter] Redis cannot confirm orders: buyers wait.
+       *[status] { $state ->
+                [unknown] Redis does not say which replicas have an order, so no buyer gets a reply; allow its user to run WAIT, or set engine.wait_replicas to 0 ({ $error })
+               *[few] only { $replicas } of { $wanted } replicas confirm orders, so no buyer gets a reply; connect replicas, or lower engine.wait_replicas
+            }
     }
 alarms-undelivered =
     { $reader ->
@@ -816,6 +863,7 @@ attach-column-in-flight = in flight
 attach-column-no-buyer = no buyer
 attach-column-no-order = no order
 attach-column-orders-per-second = orders/s
+attach-commit-unknown = the database did not confirm the commit ({ $reason }): whether it was done is unknown. Run the command again: it looks in SQL first, and repeats nothing that is there
 attach-correct-buyers = check which set the service uses, and correct keys.buyers in the profile
 attach-correct-column = correct the column in the profile, or restore it
 attach-correct-dates = correct sale.begin and sale.end in the profile
@@ -827,6 +875,7 @@ attach-counter = { $key }, expires
 attach-counter-alarm = Counter { $key } of order IDs never expires: one key remains for each day. Set a TTL.
 attach-counter-stays = { $key } never expires: one key remains for each day
 attach-create-group = XGROUP CREATE { $key } { $group } 0
+attach-database-locked = the database is locked by another program ('fuser FILE' finds it). Run the command again when the lock is released
 attach-dead-letters = { $count ->
         [one] 1 dead letter waits
        *[other] { $count } dead letters wait
@@ -846,6 +895,7 @@ attach-first-locks = Only the first { $count } locks are read; there may be more
 attach-foreign-key = Key { $key } has the wrong type ({ $holds }): the service fails on it. Check which program writes it.
 attach-future-ids = Order ID { $order } has a time that is { $minutes } minutes in the future: the service takes local time for UTC, or its clock or the epoch of its IDs is wrong. Use UTC and the right epoch; before the correction, check that new IDs do not repeat existing ones.
 attach-group = { $group }
+attach-group-lost = the consumer group of the service is missing, with its pending entries. Run 'seckill attach recover': it creates the group before the first entry without an order
 attach-group-missing = group { $group } does not exist: no entry is delivered
 attach-head-admitted = ADMITTED/S
 attach-head-closed = CLOSED
@@ -866,7 +916,7 @@ attach-lag = Undelivered entries have waited for { $seconds } s{ $lag ->
        *[other] {" "}(lag { $lag }).
     } Check whether the consumers run, and whether they keep up.
 attach-letter-ask = Add the body of dead letter { $letter } to the stream of the service again?
-attach-letter-changed = dead letter { $letter } was not added: users buy all the time, so it cannot be checked that its user has no other entry. Try again when fewer do
+attach-letter-changed = dead letter { $letter } was not added: users keep buying, so it cannot be checked that its user has no other entry. Try again when fewer do
 attach-letter-entry = dead letter { $letter } was not added: user { $user } has another entry of sale #{ $voucher } in flight ({ $entry }), and one piece. Let it be processed first
 attach-letter-fault = dead letter { $letter } was not added: { $reason }
 attach-letter-missing = there is no dead letter { $letter } of stream { $stream } that can be replayed; list them with --dead-letters
@@ -874,7 +924,7 @@ attach-letter-more = dead letter { $letter } was not added: more entries are in 
 attach-letter-moved = sale #{ $voucher } of dead letter { $letter } moves or has moved to an engine: the service must not process it. Move the sale back first
 attach-letter-no-body = dead letter { $letter } has no body: it was trimmed or deleted before, and cannot be replayed
 attach-letter-replayed = Dead letter { $letter } is entry { $entry } of the stream again. A consumer of the service processes it, or the next recovery.
-attach-letter-sold-out = dead letter { $letter } was not added: user { $user } is no buyer of sale #{ $voucher } any more, and no piece is left in Redis
+attach-letter-sold-out = dead letter { $letter } was not added: user { $user } is no buyer of sale #{ $voucher } any more, and no piece is left in Redis. Add stock, or remove the letter with XDEL
 attach-letter-unreadable = dead letter { $letter } has no readable order, user or sale: it yields no order. Correct the order by hand, and remove the letter with XDEL
 attach-letter-written = order { $order } of dead letter { $letter } is in SQL. Remove the letter: XDEL { $stream } { $letter }
 attach-letters-more = There are more; raise --max.
@@ -916,7 +966,7 @@ attach-move-no-time = { $count ->
     [one] 1 order has
    *[other] { $count } orders have
 } no time of creation: the engine stores that of the migration, so an unpaid one is closed a whole deadline later.
-attach-move-not-loaded = sale #{ $voucher } has no stock in Redis ({ $key }): what is left is unknown. Load the stock first
+attach-move-not-loaded = sale #{ $voucher } has no stock in Redis ({ $key }): what is left is unknown. Load the stock first, unless another engine has the sale: Redis may have lost the mark of that move
 attach-move-not-proved = { $matching } of { $orders } orders are on the other side{ $differing ->
     [0] {""}
    *[other] ; another status: { $differing }
@@ -949,6 +999,7 @@ attach-move-stray = entries of users who are not in the set of buyers: { $count 
 attach-move-taken = order IDs that exist in the database of the engine: { $count }, the first { $order }
 attach-move-too-many = the sale has more than { $most } buyers or entries
 attach-move-unfinished = sale #{ $voucher } is in the engine, but the service has not been cleaned up; run the command without --dry-run
+attach-move-unmarked = whether sale #{ $voucher } has moved to this engine is unknown: the engine has a sale with its ID, and Redis has neither a stock ({ $key }) nor the mark ({ $mark }), which it may have lost. Do not load the stock. Compare the orders of the sale in both databases by ID (tb_voucher_order): if the engine has those of the service, the sale has moved. Then restore the mark (SET { $mark } '{ $value }'), and run the command again. If not, the engine has another sale with this ID: delete that one, or name another engine
 attach-move-unread-orders = table { $table } has order IDs that the engine cannot represent
 attach-move-unreadable = entries in flight that cannot be read: { $count }, the first { $entry }. They may be orders; recover or remove them first
 attach-moved-loaded = Sale #{ $voucher } is marked as moved to an engine, but the service has its stock in Redis ({ $key }): both may sell it. Stop the service, and run the 'seckill attach migrate' of this sale again with --dry-run: it names the next step.
@@ -982,7 +1033,7 @@ attach-no-stream = { $key } does not exist: no order yet, or orders wait in the 
 attach-no-table = table { $table } does not exist
 attach-no-user-id = set { $key } contains { $member }, which is not a user ID: buyers and orders cannot be compared
 attach-not-a-number = column { $column } contains { $value }, which is not an integer
-attach-not-loaded = Sale #{ $voucher } is running, but has no stock in Redis ({ $key }): no user can buy. Load the stock.
+attach-not-loaded = Sale #{ $voucher } is running, but has no stock in Redis ({ $key }): no user can buy. Whether it has moved to an engine is unknown. Before loading the stock, run 'seckill attach recover': it explains how to find out.
 attach-not-released = { $count ->
         [one] Lock { $key } was not released
        *[other] { $count } locks, such as { $key }, were not released
@@ -1005,8 +1056,8 @@ attach-outside-dates = Sale #{ $voucher }: { $count ->
         [one] 1 order was
        *[other] { $count } of the newest orders were
     } admitted before its begin or after its end (entry { $entry }): the script does not check the dates. Remove the stock from Redis while it does not run, and check time_zone of the profile.
-attach-oversold = Sale #{ $voucher } is oversold: its stock is { $stock }. Pause it, and correct the stock.
-attach-oversold-orders = Sale #{ $voucher } is oversold: { $orders } live orders of { $initial } pieces. Pause it, and cancel the excess orders.
+attach-oversold = Sale #{ $voucher } is oversold: its stock is { $stock }. Correct it; pause it first if it runs.
+attach-oversold-orders = Sale #{ $voucher } is oversold: { $orders } live orders of { $initial } pieces. Cancel the excess orders; pause it first if it runs.
 attach-paid-closed =
     Sale #{ $voucher }: { $orders ->
         [one] 1 order was paid and is
@@ -1046,6 +1097,7 @@ attach-recover-busy = { $holder } is recovering this service, since { $held } s;
 attach-recover-buyers = buyers without an order or entry
 attach-recover-buyers-added = buyers added
 attach-recover-buyers-removed = buyers removed
+attach-recover-buyers-skipped = buyers not added: they have no live order any more, or their sale was loaded again; plan again
 attach-recover-changed = left: their consumer has processed or received them again
 attach-recover-closed = buyers with only closed orders
 attach-recover-columns = an order cannot be written: table { $table } needs values for { $columns }, which have no default; nothing was changed
@@ -1065,12 +1117,17 @@ attach-recover-held = { $entries ->
     [one] 1 entry is
    *[other] { $entries } entries are
 } in flight and not stuck: left alone.
+attach-recover-later = the database did not process the order of entry { $entry }{ $entries ->
+    [one] {""}
+   *[other] {" "}and of other entries
+}, although it accepts others: { $why }. Nothing was given up; run the command again
 attach-recover-left = not processed yet: run the command again
 attach-recover-letter = dead letter { $letter }
 attach-recover-lock-lost = the lock of this recovery was lost, so it has stopped; run it again
-attach-recover-locked = left: the lock of their user is held; run the command again after its release
+attach-recover-locked = left: the lock of their user is held, or was lost before the commit; run the command again after its release
 attach-recover-log = the log { $path } cannot be written ({ $why }), so nothing more was changed; correct it or pass --data-dir
 attach-recover-lost = stream { $key } does not exist: no order yet, or orders wait in the memory of the service (--profile 002); if Redis has lost it, run XGROUP CREATE { $key } { $group } 0 MKSTREAM first
+attach-recover-maybe-moved = Sale #{ $voucher } has neither a stock ({ $key }) nor the mark of a migration ({ $key }:moved) in Redis. Whether it has moved to an engine is unknown, as Redis may have lost the mark, so no stock is loaded and no order written: it could be on sale on both sides. It has moved if the engine has it: run 'seckill sale show { $voucher }' with the --redis and --database of each engine. If none has it, pass --not-moved.
 attach-recover-memory = The profile has no stream: orders that wait in the memory of the service cannot be seen. The plan is valid only after the service has stopped.
 attach-recover-most = This run processes { $max } of { $planned } entries (--max). Run the command again for the rest.
 attach-recover-moved = { $entries ->
@@ -1080,7 +1137,12 @@ attach-recover-moved = { $entries ->
 attach-recover-next = Apply it: the same command with --operate
 attach-recover-no-buyers = Buyers and orders are not compared for every sale: there are more than one pass reads, or a key has the wrong type.
 attach-recover-no-stock = The stock in Redis is not compared: users are buying, or more entries are in flight than one plan reads.
+attach-recover-not-buyers = { $entries ->
+    [one] 1 entry in flight is
+   *[other] { $entries } entries in flight are
+} of a user who is no buyer in Redis: the service has given the piece back, or Redis has lost the buyer. Which of the two is unknown, so nothing is written. If it was given back: XACK { $stream } { $group } ENTRY. If not: SADD the user to the buyers ({ $buyers }). Then run the command again.
 attach-recover-not-counted = not counted
+attach-recover-not-promised = left: the service has given their pieces back since the plan; plan again
 attach-recover-nothing = Nothing to recover.
 attach-recover-orders = live orders without a buyer
 attach-recover-oversold = oversold sales
@@ -1092,7 +1154,7 @@ attach-recover-rejects = the database accepts no order of sale #{ $voucher }{ $s
    *[other] {" "}and of other sales
 }: { $why }. Nothing was given up, and their entries wait for the next run. Correct the database, then run the command again
 attach-recover-replayed = orders written
-attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set. Plan again.
+attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set and no buyer removed. Plan again.
 attach-recover-stock-differs = sales whose stock differs
 attach-recover-stocks = stocks set in Redis
 attach-recover-stuck = stuck entries
@@ -1169,6 +1231,9 @@ attach-stocks-moved = no key { $pattern }: { $count ->
     [one] the sale has
    *[other] all { $count } sales have
 } moved to an engine
+attach-storage-engine = table { $table } is stored by { $engine }, which has no transactions: an order that is rolled back stays there, and its piece is sold twice
+attach-storage-engine-fix = convert it first: ALTER TABLE … ENGINE=InnoDB
+attach-storage-engine-refused = { $found }; convert it first: ALTER TABLE { $table } ENGINE=InnoDB; nothing was changed
 attach-stream = { $key }, { $length ->
     [one] 1 entry
    *[other] { $length } entries
@@ -1230,7 +1295,6 @@ cli-audit-failed-because = Audit failed: { $error }.
 cli-audit-incomplete = Audit incomplete: no differences in the sales that were read; unknown: { $sales }.
 cli-audit-incomplete-partitions = Audit incomplete: no differences in the sales that were read; the sales of the unreachable partitions are unknown.
 cli-audit-loss = { $at }  { $node }, { $subject }: { $result }
-cli-audit-nothing = No sales yet, nothing to audit.
 cli-audit-passed = Audit passed: all orders accounted for.
 cli-audit-prevented = the sales cannot be audited until the partition is repaired
 cli-audit-repair = 'seckill audit --repair' shows what can be repaired, and asks for confirmation
@@ -1388,10 +1452,6 @@ cli-dead-compensate = Delete { $letters ->
     [one] 1 waiting buyer
    *[other] { $buyers } waiting buyers
 }, and return their stock?
-cli-dead-count = { $letters ->
-    [one] 1 dead letter
-   *[other] { $letters } dead letters
-}
 cli-dead-discard = Delete { $letters ->
     [one] 1 dead letter
    *[other] { $letters } dead letters
@@ -1421,12 +1481,14 @@ cli-dead-replays = dead after { $replays ->
 cli-dead-row = in SQL: order { $id } of buyer { $user_id }, sale #{ $voucher_id }, { $status }
 cli-doctor-acl = grant the user of the URL these permissions with ACL SETUSER: { $rules }
 cli-doctor-aof = on, appendfsync { $fsync }
+cli-doctor-aof-on = on; when it is synced is unknown: this user may not read CONFIG
 cli-doctor-both-killed = kill -9 of both
 cli-doctor-check = { $name ->
     [append-only-file] append-only file
     [data-directory] data directory
     [initial-stock] initial stock
     [order-IDs] order IDs
+    [storage-engine] storage engine
     [time-zone] time zone
     [redis-writes] redis writes
    *[other] { $name }
@@ -1437,10 +1499,11 @@ cli-doctor-data-loss = Possible data loss with these settings, by failure:
 cli-doctor-database = { $version }, { $place }
 cli-doctor-database-killed = kill -9 of the database
 cli-doctor-database-power = power loss of the database
-cli-doctor-disk = { $mib } MiB free
+cli-doctor-disk = { $mib } MiB free at { $path }
 cli-doctor-durability = assets/durability.md explains each of them, and the settings that change them.
 cli-doctor-failover = failover of Redis
 cli-doctor-fix = fix: { $fix }
+cli-doctor-free-database-space = free some disk space, or name another file with --database
 cli-doctor-free-space = free some disk space, or pass another --data-dir
 cli-doctor-grade = { $grade ->
     [problem] PROBLEM
@@ -1451,7 +1514,7 @@ cli-doctor-locale = { $locale } is not UTF-8
 cli-doctor-mode = { $path } (mode { $mode })
 cli-doctor-more-replicas = connect more replicas or lower engine.wait_replicas; until then no buyer gets a reply
 cli-doctor-no-aof = off: a restart of Redis loses admitted orders
-cli-doctor-no-config = this user has no permission to read CONFIG
+cli-doctor-no-config = unknown: this user may read neither CONFIG nor INFO
 cli-doctor-no-eviction = CONFIG SET maxmemory-policy noeviction: evicting a key loses buyers
 cli-doctor-no-terminal = run the console in a terminal; 'seckill status' and 'seckill demo --headless' need none
 cli-doctor-node-killed = kill -9 of a node
@@ -1459,7 +1522,7 @@ cli-doctor-open-to-others = open to other users: { $paths }
 cli-doctor-partitions = { $partitions }, all served
 cli-doctor-passed = All checks passed.
 cli-doctor-problems = Problems found.
-cli-doctor-redis = { $version } at { $place }
+cli-doctor-redis = { $product } at { $place }
 cli-doctor-redis-killed = kill -9 of Redis
 cli-doctor-redis-power = power loss of Redis
 cli-doctor-refused = rejected: { $names } ({ $why })
@@ -1473,14 +1536,17 @@ cli-doctor-skipped = skipped because of --read-only
 cli-doctor-small-window = the full console needs 80x24; enlarge the window
 cli-doctor-sync-aof = CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = CONFIG SET appendonly yes, and add it to redis.conf
-cli-done-but-not-logged = '{ $action }' succeeded ({ $result }), but writing the audit log failed; record it manually
+cli-done-but-not-logged = 'seckill { $command }' succeeded ({ $result }), but writing the audit log failed; record it manually
 cli-duplicate = duplicate
 cli-empty-filter = an empty filter matches everything; omit it, or pass --all
 cli-expected-address = expected a numeric address and a port, such as 127.0.0.1:8080
 cli-expected-count = expected a non-negative integer
 cli-expected-difference = expected an integer; a negative one removes stock
 cli-expected-range = expected { $from } to { $to }
-cli-failed-and-not-logged = '{ $action }' { $result }; writing the audit log failed as well
+cli-failed-and-not-logged = 'seckill { $command }' { $result }; writing the audit log failed as well
+cli-file-exists = { $path } already exists; pass another path or remove it
+cli-file-exists-without-yes = { $path } already exists; pass --yes to overwrite it, or another path
+cli-file-no-file = cannot write { $path }: it is not a file, terminal or pipe; pass another path
 cli-file-not-written = cannot write { $path } ({ $error }); pass another path
 cli-incident = Incident, { $since } to { $until }
 cli-incident-alarm = alarm
@@ -1506,7 +1572,6 @@ cli-incident-entries-cut = The oldest { $entries } of { $total ->
     [one] 1 entry
    *[other] { $total } entries
 }.
-cli-incident-exists = { $file } already exists; pass --yes to overwrite it, or another --out
 cli-incident-figures-title = Metrics
 cli-incident-first = The first { $entries }:
 cli-incident-from = from
@@ -1589,7 +1654,6 @@ cli-next-without-body = 'seckill pending apply' rebuilds the orders of entries w
 cli-no-answer = no reply within { $seconds } s
 cli-order = order { $id }
 cli-orders-dead = dead letter ({ $reason }), { $of }
-cli-orders-issued = issued { $issued }, number { $sequence } of { $day } (UTC)
 cli-orders-lost = LOST: assigned to { $of } in Redis and stored nowhere else
 cli-orders-none = No orders match. Orders in flight are not in SQL yet; look one up with 'seckill orders show ID'.
 cli-orders-of-place = buyer { $user }, sale #{ $voucher }, place { $place } of the buyer
@@ -1598,7 +1662,6 @@ cli-orders-of-voucher = buyer { $user }, ordinary voucher #{ $voucher }
 cli-orders-pending = pending as { $entry }, { $of }; 'seckill pending list' shows its holder
 cli-orders-persisted = { $status }, { $of }, written { $written }
 cli-orders-undelivered = undelivered in the stream as { $entry }, { $of }
-cli-orders-unknown = unknown: not in SQL, the stream or the dead letters, and not assigned to a buyer
 cli-output-not-written = cannot write the output ({ $error })
 cli-paid = paid
 cli-partition = partition { $n }
@@ -1617,7 +1680,6 @@ cli-pending-none = No pending entries.
 cli-pending-none-of = No pending entries match (total: { $total }).
 cli-plan-apply = Apply it: seckill pending apply; --out FILE saves the plan.
 cli-plan-apply-file = Apply it: seckill pending apply { $path }
-cli-plan-exists = { $path } already exists; pass another name or remove it
 cli-plan-more = … and { $more } more.
 cli-plan-nothing = Nothing to plan: no pending entries match.
 cli-plan-orders = orders in SQL
@@ -1635,6 +1697,7 @@ cli-remove-consumer = Remove '{ $name }', which holds no entries, from { $groups
     [one] 1 group
    *[other] { $groups } groups
 }?
+cli-repair-oversold = manual action needed: { $finding }; compare tb_voucher_order with tb_seckill_voucher; if the orders are right, add the missing pieces with 'seckill sale restock { $voucher } { $missing }', then repair again
 cli-repair-manual = manual action needed: { $finding }; compare tb_voucher_order with tb_seckill_voucher
 cli-repair-partitions = Repair { $partitions ->
     [one] 1 partition
@@ -1691,6 +1754,7 @@ cli-rush-tls-ca = cannot use --tls-ca { $path } ({ $reason }); pass a PEM file w
 cli-rush-tls-ca-unused = --tls-ca needs a server with https://; pass its address with --http, or omit --tls-ca
 cli-rush-unsettled = Some admitted orders are not known to be settled; 'seckill pending list' and 'seckill audit' show where they are.
 cli-sale-at-once = immediately
+cli-sale-behind = SQL lacks changes of { $sales } that Redis has, as after a restore from a backup; shown are phase, window and initial stock of Redis. Bring SQL up to date: 'seckill audit --repair'
 cli-sale-end = End sale #{ $voucher } '{ $title }'? Unsold: { $left } of { $initial ->
     [one] 1 piece
    *[other] { $initial } pieces
@@ -1701,6 +1765,7 @@ cli-sale-limit = { $limit ->
    *[other] { $limit } orders
 } per user
 cli-sale-limit-name = limit
+cli-sale-lost = SQL has lost { $sales }, which Redis still has: no buyer is admitted. Restore it from Redis: 'seckill audit --repair'
 cli-sale-no-end = no end
 cli-sale-none = No sales yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100
 cli-sale-none-archived = No archived sales.
@@ -1717,6 +1782,14 @@ cli-sale-state-name = state
 cli-sale-stock = { $stock } of { $initial } (SQL { $db_stock })
 cli-sale-stock-in-sql = { $left }, { $db_stock } of { $initial } in SQL
 cli-sale-unsold = { $db_stock } of { $initial } unsold
+cli-sale-window = It sells from { $begin ->
+        [none] now
+       *[other] { $begin } (in { $ahead })
+    } { $end ->
+        [none] on, without an end
+       *[other] to { $end }
+    }.
+cli-serve-demo-login = Login by code is on, for demos: codes are not sent, they are in { $path }. Everyone who can read this file can log in as any user.
 cli-serve-insecure = { $address } can be reached by other hosts, and passwords and tokens would be sent in plain text; listen on a loopback address, or pass --insecure if a proxy or the network protects them
 cli-serve-started = { $node } serves { $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-signals = cannot install the signal handlers ({ $error })
@@ -2268,7 +2341,6 @@ director-events =
     The orders are real and consume stock.
 director-id-of-planned-sale = ID of a planned sale, or a new title
 director-is-not-planned-sale-enter = #{ $id } is not a planned sale; enter a title to create one
-director-it-is-no-longer-listed = the sale is no longer listed
 director-launch-is-scheduled-press = a launch is scheduled; press { KEY("abort") } to cancel it first
 director-launch-of-cancelled-nothing = launch of { $subject } cancelled, nothing was started: { $why }; press { KEY("arm") } to schedule another
 director-leave-this-empty-for-planned = leave this empty for a planned sale: its stock is set
@@ -2480,6 +2552,7 @@ durability-put-back = nothing while the nodes live and respond: each restores it
 durability-standstill = no orders, only downtime: no replica is promoted, so sales wait until the server is back
 durability-undelivered = every admission that is not in SQL yet
 durability-unknown = unknown: the settings could not be read
+durability-unmanaged = unknown: this URL names one server. No orders, only downtime, unless a proxy or an operator promotes a replica: then what the failed primary had not replicated, if no node that admitted it lives
 durability-unsent = what the failed primary had not replicated, unless the node that admitted it lives and restores it
 durability-waiting = orders that waited for SQL for over 30 s; SQL and the nodes restore the others
 
@@ -2498,6 +2571,7 @@ error-long-reason = the reason has { $characters ->
     [one] 1 byte
    *[other] { $bytes } bytes
 }), but the audit log allows { $most } characters ({ $most_bytes } bytes); shorten it
+error-lost-in-sql = SQL has lost sale #{ $sale }, which Redis still has: no buyer is admitted, and its orders wait; run 'seckill audit --repair', which restores it from Redis
 error-name-taken = a node named '{ $name }' is already alive; choose another name with 'node' in the config file
 error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
 error-not-held = Redis lacks some data of sale #{ $sale }, so the unsold stock is unknown; a running node reconciles it within a second ('seckill work' runs one)
@@ -2512,7 +2586,7 @@ error-other-operator = another operator is running a command ({ $who }); wait un
    *[other] run the same command again in { $seconds } s, when its lock ends, or run 'seckill locks release operator' first
 }
 error-other-sale = Redis and SQL hold different sales under ID { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
-error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the excess orders
+error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; add the missing pieces with 'seckill sale restock', then run 'seckill audit --repair'
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
 error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or stop all nodes and start one with 'seckill work --partitions { $shards }'
@@ -2523,6 +2597,7 @@ error-short = cannot remove { $by ->
 error-sql-behind = SQL lacks the last changes of sale #{ $sale }, which Redis has; run 'seckill audit --repair', which copies the sale from Redis to SQL, then repeat the command
 error-stopped = the engine has stopped; quit and restart seckill
 error-stopping = the engine is stopping; try again once it is running
+error-unchecked = whether Redis has a newer version of sale #{ $sale } is unknown: it does not reply, refuses commands, or has lost a part of the sale. Nothing was changed; repeat the command once 'seckill status' passes. Meanwhile a running node can pause or end the sale
 
 ## event
 
@@ -2554,6 +2629,7 @@ event-silent-holds = idle, holds { $pending ->
    *[other] { $pending } entries
 }
 event-stopped = normal shutdown
+event-unconfirmed = only { $replicas } of { $wanted } confirm orders
 event-unknown-holds = not a known node, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -2605,6 +2681,7 @@ faults-is-not-valid-takes-number = { $field }='{ $value }' is not valid; { $fiel
 faults-limit = a limit of { $limit } orders per user is not allowed; enter 1 to { $most }
 faults-no-buyer-in-redis = no buyer in Redis was admitted with this order ID
 faults-not-a-number = string that is not a number
+faults-order-bought-again = the order was given back: buyer { $user } has bought again since, order { $order }
 faults-order-closed-later = a later order of buyer { $user }, { $order }, is closed
 faults-order-gone = the entry is no longer in the stream
 faults-order-foreign = a row with the ID { $row }, which another program has inserted, is at the place of buyer { $user } for voucher { $voucher }
@@ -2652,6 +2729,8 @@ faults-there-is-no-shard = { $shard ->
    *[other] the sale of voucher { $voucher } has no shard { $shard }
 }
 faults-time = '{ $text }' is not a time; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), +10m or -10m
+faults-time-skipped = { $text } does not exist in this time zone, where the clocks skip that hour; write another time, or one with its offset
+faults-time-twice = { $text } exists twice in this time zone, where the clocks repeat that hour; write { $first } or { $second }
 faults-title-control = the title contains a control character (line break, tab or escape); remove it
 faults-title-empty = the title is empty; enter 1 to { $most } characters
 faults-title-heavy = the title has { $bytes } bytes, mostly combining characters; at most { $most } are allowed
@@ -2660,6 +2739,7 @@ faults-voucher-has-no-stock-left = voucher { $voucher } has no stock left in SQL
 faults-voucher-id = '{ $text }' is not a voucher ID (a positive number); list the sales to see their IDs
 faults-voucher-status = '{ $text }' is not a voucher status; use on, off or expired
 faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the two times
+faults-zone = TZ names the time zone '{ $zone }', which is not known here; set it to one like Asia/Shanghai, or unset it
 
 ## field
 
@@ -2674,6 +2754,7 @@ field-lease = lease
 field-limited = limited
 field-lock = lock
 field-next = next
+field-notice = notice
 field-order = order
 field-owner = owner
 field-persisted = persisted
@@ -2763,6 +2844,12 @@ http-failed = the HTTP server failed ({ $error })
 http-json = the request body is not the expected JSON ({ $why })
 http-limited = too many requests; wait a moment
 http-listen = cannot listen on { $address } ({ $error }); pass another address with --listen, or stop the program that uses this one
+http-login-limited = too many login codes for this phone number, from this address, or in all; try again in { $seconds ->
+    [one] 1 second
+   *[other] { $seconds } seconds
+}
+http-network = '{ $text }' is not a network of addresses; use one such as 10.0.0.0/8 or 2001:db8::/32, or a single address
+http-no-login = there is no login by code on this server; an operator can start it with --demo-login
 http-no-order = you have no such order
 http-no-path = no such path; check the address of the request
 http-no-session = not logged in, or the session has expired; log in again
@@ -2771,18 +2858,27 @@ http-no-voucher = no such voucher
 http-not-allowed = only an operator may do this; send the token of an operator
 http-not-loaded = this voucher is not on sale
 http-not-started = the sale has not started yet
+http-one-address = nearly all requests come from { $address }, which is treated as one client; if this is a proxy, add it to http.trusted_proxies
 http-path = the path is invalid; check the address of the request
 http-paused = the sale is paused
 http-pay-closed = the order is closed and cannot be paid
 http-pay-dead = the order could not be processed and cannot be paid yet
 http-pay-queued = the order is still being written; try again shortly
 http-pay-returned = the sale of the order goes back to the service that it came from; pay the order there once that has finished
+http-sale-not-on = a flash sale sells whatever the status of its voucher; leave out the status, and set the begin
 http-shop = a shop ID is a decimal number
 http-slow-body = the request body did not arrive in time
 http-sold-out = sold out
 http-tls = cannot use { $path } for TLS ({ $reason }); pass a certificate and its key in PEM format
 http-too-large = the request body is too large
 http-unavailable = the service is unavailable at the moment; try again shortly
+http-unavailable-closed = the sale is closed until an operator has repaired it
+http-unavailable-database = the database is unavailable at the moment; try again shortly
+http-unavailable-late = the request was not answered in time; try again shortly
+http-unavailable-reconciling = orders that Redis lost are being reconciled; try again shortly
+http-unavailable-redis = Redis is unavailable at the moment; try again shortly
+http-unavailable-stopping = this server is stopping; try again shortly
+http-unavailable-unconfirmed = the order is not confirmed yet; try again shortly
 http-uncertain = the outcome is unknown; check it before you repeat the request
 http-undecided = the request cannot be decided at the moment; try again shortly
 http-voucher-status = the status of a voucher is 1 (on), 2 (off) or 3 (expired)
@@ -2819,12 +2915,21 @@ job-closed-partly = closed { $orders ->
 }, returned { $given_back ->
     [one] 1 piece
    *[other] { $given_back } pieces
-} to stock; left out: { $sales }; see 'seckill audit'
+} to stock; left out: { $sales }; correct this in the database; 'seckill audit' finds a wrong stock
 job-known = job '{ $job }' was not run: a run for this time or a later one exists; see 'seckill jobs history { $job }'
 job-left-out = sale #{ $sale } ({ $why })
 job-lock-lost = cancelled: its lock was lost
 job-node-lost = the node died or was unresponsive for too long
 job-node-stops = cancelled: its node is stopping
+job-order-left-out = order { $order } of sale #{ $sale }{ $more ->
+    [0] {""}
+   *[other] {" "}and { $more } more of this sale
+} ({ $why })
+job-ordinary-left-out = order { $order } of an ordinary voucher{ $more ->
+    [0] {""}
+    [one] {" "}and { $more } other
+   *[other] {" "}and { $more } others
+} ({ $why })
 job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; wait up to { $seconds } s until the lock expires, or release it with 'seckill locks release { $lock }'
 job-outcome = { $outcome ->
     [cancelled] cancelled
@@ -2869,7 +2974,7 @@ lab-column-broken = broken promises (seeds)
 lab-column-design = design
 lab-column-errors = errors %
 lab-column-lost = lost
-lab-column-mended-by = mended by
+lab-column-mended-by = fixed by
 lab-column-orders = orders
 lab-column-oversold = oversold
 lab-column-per-second = requests/s
@@ -2905,7 +3010,7 @@ lab-few-requests = Each incident to the holder of a lock has a run of its own, w
 lab-field-counts = counts
 lab-field-design = design
 lab-field-failed = failed
-lab-field-mended = mended by
+lab-field-mended = fixed by
 lab-field-question = question
 lab-field-source = source
 lab-field-speed = speed
@@ -2989,7 +3094,7 @@ lab-lock-tries = { $wait ->
     }
 lab-lock-waited = B waited { $waited } ms for it.
 lab-lock-works = works for { $hold } ms
-lab-mended-by = Mended by `{ $design }`.
+lab-mended-by = Fixed by `{ $design }`.
 lab-name = lab
 lab-no-design = there is no design '{ $name }'; the designs are: { $names }
 lab-no-program = the path of this program is unknown, so the lab cannot start its instances: { $error }
@@ -3052,7 +3157,7 @@ lab-schedule-seconds = { $seconds } s
 lab-schedule-slow = longer than its period
 lab-schedule-title = Schedules side by side
 lab-schedule-took = took { $took } ms
-lab-server-missing = the server is not installed, or without the files that create its tables
+lab-server-missing = the server is not installed, or lacks the files that create its system tables; install it, or leave it out of --on
 lab-source = Text { $text }, section { $section }.
 lab-step-incident = incident: { $what }
 lab-step-killed = is killed ({ $signal })
@@ -3094,7 +3199,7 @@ lab-tour-eval = EVAL runs a script as a whole: no other command runs between the
 lab-tour-evalsha = EVALSHA runs it by its hash. The stock is 0 now, so it sells nothing.
 lab-tour-group = A group remembers what was delivered. With 0 it starts at the first entry, with $ after the last one.
 lab-tour-group-exists = A group is created once; a second call is an error that a program must expect.
-lab-tour-group-read = XREADGROUP with > delivers entries that no consumer of the group has got.
+lab-tour-group-read = XREADGROUP with > delivers entries not yet delivered to any consumer in the group.
 lab-tour-group-shares = Another consumer gets the next entry: consumers share the work.
 lab-tour-info-consumers = How many pending entries each consumer has, and how long it has been idle.
 lab-tour-info-groups = For each group the last ID delivered, the pending entries, and the lag.
@@ -3145,7 +3250,7 @@ lab-view-more = { $count ->
 }
 lab-view-no-result = The first result appears here.
 lab-view-not-caught = not caught with this work: { $promises }
-lab-view-not-mended = { $design } needs no mending
+lab-view-not-mended = { $design } needs no fix
 lab-view-not-run = not run yet on this database with this work
 lab-view-order = designs are always in the order of the tutorials
 lab-view-part = { $done } of { $runs } runs
@@ -3479,6 +3584,7 @@ loss-letters = ; an unknown number of dead letters without an order were lost
 loss-nothing = no buyers were missing
 loss-other-sale = ; Redis and SQL hold different sales under this ID, so the sale stays closed
 loss-oversold = ; more buyers than pieces, so the sale stays closed
+loss-paused = ; an older SQL does not tell whether the sale may sell, so it was paused: look at it, then resume it
 loss-promised = { $count ->
     [one] 1 order
    *[other] { $count } orders
@@ -3500,7 +3606,7 @@ loss-unwitnessed = Redis restarted or failed over while no node lived: { $second
    *[other] up to { $seconds } s of admissions may be missing
 }; { $newest ->
     [none] Redis has no admission
-   *[other] its newest admission is of { $newest }
+   *[other] the newest admission that Redis has is of { $newest }
 }
 loss-was-a = { $key } (was a { $held })
 
@@ -3827,6 +3933,7 @@ redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
 redis-none-is-on-path = none is on PATH
 redis-none-of-its-servers-answers = none of its servers responds; { $address }: { $reason }
 redis-not-master = it is no longer the primary
+redis-not-reported = it does not report { $name }
 redis-one-of-cluster = { $address } is one server of a cluster ({ $reply }); use a redis+cluster:// or rediss+cluster:// URL
 redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reason }); start it or check the URL
 redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
@@ -3858,6 +3965,7 @@ redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or
 redis-server-stuck = the Redis server at { $socket } does not exit; stop it with redis-cli -s { $socket } shutdown
 redis-server-unwritten = the Redis server was left running because it could not write its latest changes to { $dir }; free disk space, then start and stop seckill once more
 redis-silent = Redis at { $address } has not replied within { $seconds } s; check whether another program listens there or Redis hangs
+redis-temp-dir = no temporary directory can be made in { $path } ({ $reason }); set TMPDIR to a directory that this user can write to
 redis-timed-out = no reply in time
 redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later is required; upgrade it
 redis-unknown-directory = an unknown directory
@@ -3915,10 +4023,6 @@ reply-dead-letters-discarded = { $count ->
 }{ $interrupted ->
     [true] ; interrupted
    *[other] {""}
-}
-reply-dead-letters-found = { $count ->
-    [one] 1 dead letter
-   *[other] { $count } dead letters
 }
 reply-dead-letters-replayed = { $count ->
     [one] 1 dead letter
@@ -4065,11 +4169,15 @@ sale-left-in-many = { $shards }, #{ $first }–#{ $last }: { $least }–{ $most 
    *[other] , { $unknown } unknown
 }
 sale-left-in-shards = { $shards }, left: { $left }
+sale-lost-in-sql = SQL lost
 sale-no-data-from-redis = No data from Redis for this sale yet.
 sale-orders-counted-ago = orders counted { $age } ago
 sale-outcomes-unknown = requests and outcomes: unknown
 sale-press-for-its-orders = press { KEY("open") } for its orders
 sale-repeat-buyers = repeat buyers
+sale-set-back = in SQL
+sale-set-back-behind = older than in Redis, as after a restore from a backup; press { KEY("ledger") } to repair
+sale-set-back-lost = lost; no buyer is admitted; press { KEY("ledger") } to repair
 sale-shards = shards
 sale-stock-over-time = STOCK OVER TIME
 
@@ -4137,6 +4245,7 @@ settings-unknown-theme-use-or-toml = unknown theme '{ $name }'; use { $names }, 
 settings-wanted-boolean = true or false
 settings-wanted-integer = an integer from { $least } to { $most }
 settings-wanted-keys = a key such as "ctrl-n", or a list of keys
+settings-wanted-networks = a list of networks or addresses, such as ["10.0.0.0/8"]
 settings-wanted-one-of = one of { $names }
 settings-wanted-table = a table
 settings-wanted-text = a string in quotes
@@ -4154,7 +4263,7 @@ store-database-returned-no-number = the database returned no ID for the new vouc
 store-directory-does-not-exist-create = the directory { $path } does not exist; create it, or pass another --database
 store-ended = the sale of voucher { $voucher } has ended; create a new one
 store-fenced = the lock '{ $name }' now has another holder; this write came too late and was rejected
-store-failed = the database failed the request: { $reason }
+store-failed = the database failed the request: { $reason }; its log and 'seckill doctor' may name the cause
 store-file-closed = { $path } cannot be accessed ({ $reason }); pass another --database
 store-file-damaged = the database file is damaged ({ $reason }); restore a backup
 store-file-denied = this user cannot write to { $path }; change its permissions, or pass another --database
@@ -4205,7 +4314,7 @@ store-reason-unreachable = { $server } does not respond
 store-refused = the database rejected the request: { $reason }
 store-rule-expired = voucher { $voucher } has expired and cannot be bought; choose another one
 store-rule-flash-sale = voucher { $voucher } is sold only in its flash sale, not as an ordinary voucher
-store-rule-former = voucher ID { $voucher } was that of a shard of sale #{ $sale } in an earlier version, whose entries may still name it
+store-rule-former = voucher ID { $voucher } was that of a shard of sale #{ $sale } in an earlier version, whose entries may still name it; use another voucher ID
 store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale
 store-rule-off = voucher { $voucher } has status off and cannot be bought; choose another one
 store-rule-sold = { $by } pieces cannot be removed from voucher { $voucher }: { $stock } of { $initial } are unsold, and at least one must remain; end the sale to stop selling
@@ -4236,7 +4345,6 @@ store-url-parameters = an SQLite URL takes no parameters (write %3F for a '?' in
 store-url-scheme = the scheme of the database URL is unknown; write { $forms }
 store-url-unreadable = the database URL cannot be parsed ({ $reason }); write { $forms }
 store-url-unusable = the database URL cannot be used ({ $reason }); correct it
-store-voucher-has-no-stock-left = voucher { $voucher } has no stock left in SQL for this order
 
 ## stream
 

@@ -256,6 +256,7 @@ activity-event = { $key ->
     [database-back] 数据库恢复
     [alarm-raised] 告警触发
     [alarm-cleared] 告警解除
+    [sale-fixed] 秒杀字段已更正
     [sale-unreconciled] 秒杀未能修复
     [orders-wait] 订单等待落库
     [orders-written] 订单已落库
@@ -299,6 +300,7 @@ activity-subject = { $key ->
     [consumer-group] 消费组
     [delivery] 同步
     [activity] 日志
+    [replicas] 副本
    *[other] { $subject }
 }
 activity-to = { $first } 至 { $last }
@@ -313,7 +315,7 @@ activity-who = 操作员
 admission-no-answer = 未能及时收到应答（{ $reason }）；请重新发送请求，已准入的买家会得到订单号
 admission-stopping = 引擎正在停止；请在其恢复运行后重新发送请求
 admission-too-late = 未下单：请求已超时，或订单在应答前因未支付被关闭，请重新抢购
-admission-late = Redis 在 { $ms } ms 后才回复，不短于支付时限
+admission-late = Redis 在 { $ms } ms 后才回复，已超过支付时限；将用同一订单号重试
 admission-unconfirmed = { $replicas } 个副本中目前只有 { $held } 个已保存该订单
 
 ## alarms
@@ -339,9 +341,10 @@ alarms-consumer =
                 [dead] 已失联
                 [unknown] 不属于已知节点，且无活动
                *[silent] 的节点在线，但不再读取消息
-            }。按 { KEY("pending") } 查看其消息，按 { KEY("plan-recovery") } 恢复。{ $risk ->
-                [none] 没有订单面临丢失，只待确认：
-               *[unknown] 持有{" "}
+            }。{ $risk ->
+                [lost] 先按 { KEY("ledger") } 恢复丢失的秒杀，再按 { KEY("plan-recovery") } 恢复消息。持有{" "}
+                [none] 按 { KEY("pending") } 查看其消息，按 { KEY("plan-recovery") } 恢复。没有订单面临丢失，只待确认：
+               *[unknown] 按 { KEY("pending") } 查看其消息，按 { KEY("plan-recovery") } 恢复。持有{" "}
             }{ $count } 条。
         [presenter] { $risk ->
                 [none] 条消息只待确认，没有订单面临丢失
@@ -350,7 +353,10 @@ alarms-consumer =
                     [unknown] 笔订单的持有者不是已知节点
                    *[silent] 笔订单由停滞的消费者持有
                 }
-            }，按 { KEY("plan-recovery") } 恢复。
+            }，{ $risk ->
+                [lost] 请先恢复丢失的秒杀。
+               *[unknown] 按 { KEY("plan-recovery") } 恢复。
+            }
        *[status] { $consumer } { $state ->
                 [dead] 已失联，
                 [unknown] 不属于已知节点，
@@ -362,7 +368,10 @@ alarms-consumer =
                 [none] ，只待确认，没有订单面临丢失
                 [some] ，其中最多 { $orders } 条的订单尚未落库
                *[unknown] {""}
-            }；恢复：'seckill pending apply'
+            }；{ $risk ->
+                [lost] 先用 'seckill audit --repair' 恢复丢失的秒杀，再恢复消息
+               *[unknown] 恢复
+            }：'seckill pending apply'
     }
 alarms-damaged =
     { $reader ->
@@ -454,9 +463,21 @@ alarms-no-group =
 alarms-no-reply-within-s = { $seconds } 秒内无应答
 alarms-orders-wait =
     { $reader ->
-        [overview] #{ $sale }：数据库不接受这场秒杀的订单，其他秒杀正常；这些订单保持待确认并自动重试：{ $reason }。
+        [overview] #{ $sale }：数据库不接受这场秒杀的订单；{ $waiting ->
+                [0] 订单
+               *[other] { $waiting } 单
+            }保留，数据库处理好后自动落库：{ $reason }。
         [presenter] 一场秒杀的订单在等待数据库。
-       *[status] 数据库不接受秒杀 { $sale } 的订单，其他秒杀正常；这些订单保持待确认并自动重试：{ $error }
+       *[status] 数据库不接受 #{ $sale } 的订单；{ $waiting ->
+                [0] 订单
+               *[other] { $waiting } 单
+            }保留并自动重试：{ $error }；请在数据库中处理，之后自动落库
+    }
+alarms-oversold =
+    { $reader ->
+        [overview] { $sales }：Redis 中的买家多于库存总量，不再放行任何请求。按 { KEY("sales") } 后用 { KEY("restock") } 补足库存，再按 { KEY("ledger") } 修复。
+        [presenter] 一场秒杀的买家多于库存总量，保持关闭。
+       *[status] { $sales }：Redis 中的买家多于库存总量，不再放行任何请求；用 'seckill sale restock' 补足库存，再运行 'seckill audit --repair'
     }
 alarms-redis-away =
     { $reader ->
@@ -475,6 +496,18 @@ alarms-sale-unreadable =
         [overview] #{ $sale }：这场秒杀在 SQL 中有一行无法读取，因此不显示、不对账、不修复。请更正这一行：{ $reason }。
         [presenter] 一场秒杀在 SQL 中有一行无法读取。
        *[status] 秒杀 { $sale } 在 SQL 中有一行无法读取，因此不显示、不对账、不修复；请更正这一行：{ $error }
+    }
+alarms-sales-lost =
+    { $reader ->
+        [overview] SQL 丢失了 { $sales }，而 Redis 中仍有：不再放行任何请求{ $orders ->
+                [0] {""}
+               *[other] ，{ $orders } 笔已准入订单不在 SQL 中
+            }。按 { KEY("ledger") } 修复。
+        [presenter] SQL 丢失了一场秒杀；先按 { KEY("present") } 再按 { KEY("ledger") } 恢复。
+       *[status] SQL 丢失了 { $sales }，而 Redis 中仍有：不再放行任何请求{ $orders ->
+                [0] {""}
+               *[other] ，{ $orders } 笔已准入订单不在 SQL 中
+            }；从 Redis 恢复：'seckill audit --repair'
     }
 alarms-server-back =
     { $reader ->
@@ -517,6 +550,18 @@ alarms-sql-read-only =
         [overview] 数据库拒绝写入，订单暂存在消息流中：{ $reason }。
         [presenter] 数据库拒绝写入：订单在等待。
        *[status] { $error }
+    }
+alarms-unconfirmed =
+    { $reader ->
+        [overview] 买家得不到应答：{ $state ->
+                [unknown] Redis 未告知哪些副本已保存订单（{ $reason }）。
+               *[few] { $wanted } 个副本中只有 { $replicas } 个确认订单。请接入副本，或调低 engine.wait_replicas。
+            }
+        [presenter] Redis 无法确认订单，买家在等待。
+       *[status] { $state ->
+                [unknown] Redis 未告知哪些副本已保存订单，买家得不到应答；请允许其用户执行 WAIT，或将 engine.wait_replicas 设为 0（{ $error }）
+               *[few] { $wanted } 个副本中只有 { $replicas } 个确认订单，买家得不到应答；请接入副本，或调低 engine.wait_replicas
+            }
     }
 alarms-undelivered =
     { $reader ->
@@ -783,6 +828,7 @@ attach-column-in-flight = 在途
 attach-column-no-buyer = 无买家
 attach-column-no-order = 无订单
 attach-column-orders-per-second = 订单/秒
+attach-commit-unknown = 数据库没有确认提交（{ $reason }），无法判断提交是否成功。请再次运行该命令：它会先查看 SQL，已有的不会重复写入
 attach-correct-buyers = 确认服务所用的集合，并改正配置档案中的 keys.buyers
 attach-correct-column = 改正配置档案中的列名，或恢复该列
 attach-correct-dates = 改正 sale.begin 和 sale.end
@@ -794,6 +840,7 @@ attach-counter = { $key }，有过期时间
 attach-counter-alarm = 订单号计数器 { $key } 永不过期：每天留下一个键。请设置过期时间。
 attach-counter-stays = { $key } 永不过期：每天留下一个键
 attach-create-group = 执行 XGROUP CREATE { $key } { $group } 0
+attach-database-locked = 数据库被其他程序锁住（可用 fuser FILE 查找）。请在锁释放后再次运行该命令
 attach-dead-letters = { $stream } 中有 { $count } 条死信待处理。请用 'seckill attach recover --dead-letters' 查看，排除原因后用 --replay LETTER --operate 重放；无法重放的用 XDEL 删除。
 attach-dead-letters-unread = 恢复操作的死信数未知：--redis 的用户无权读取 { $stream }。
 attach-duplicate-orders = 秒杀 #{ $voucher }：{ $users } 名用户有多笔有效订单。请各保留一笔，取消其余，并为用户和优惠券建立唯一索引。
@@ -803,6 +850,7 @@ attach-first-locks = 只读取前 { $count } 把锁，可能还有更多。
 attach-foreign-key = 键 { $key } 的内容不符（{ $holds }），服务会因此出错，请确认是哪个程序写入的。
 attach-future-ids = 订单号 { $order } 中的时间比现在晚 { $minutes } 分钟：服务把本地时间当成了 UTC，或其时钟或订单号的起始时间有误。请改用 UTC 并修正起始时间；修正前请确认新订单号不会与已有的重复。
 attach-group = 消费组 { $group }
+attach-group-lost = 原服务的消费组不存在，其待确认消息也已丢失。请运行“seckill attach recover”：它会在第一条没有订单的消息之前创建消费组
 attach-group-missing = 消费组 { $group } 不存在，消息不会投递
 attach-head-admitted = 准入/秒
 attach-head-closed = 仅已关闭
@@ -830,7 +878,7 @@ attach-letter-more = 死信 { $letter } 未重放：在途消息多于一次读�
 attach-letter-moved = 死信 { $letter } 所属的秒杀 #{ $voucher } 正在迁移或已迁入引擎，服务不得处理；请先迁回
 attach-letter-no-body = 死信 { $letter } 没有内容：此前已被裁剪或删除，无法重放
 attach-letter-replayed = 死信 { $letter } 已重新加入消息流，成为消息 { $entry }；将由服务的消费者或下一次恢复处理。
-attach-letter-sold-out = 死信 { $letter } 未重放：用户 { $user } 已不是秒杀 #{ $voucher } 的买家，且 Redis 已无库存
+attach-letter-sold-out = 死信 { $letter } 未重放：用户 { $user } 已不是秒杀 #{ $voucher } 的买家，且 Redis 已无库存；请增加库存，或用 XDEL 删除死信
 attach-letter-unreadable = 死信 { $letter } 的订单号、用户或秒杀无法识别，不能生成订单；请手动更正订单，并用 XDEL 删除死信
 attach-letter-written = 死信 { $letter } 的订单 { $order } 已在 SQL 中；请删除死信：XDEL { $stream } { $letter }
 attach-letters-more = 还有更多，请增大 --max。
@@ -866,7 +914,7 @@ attach-move-no-mark = 键 { $key } 表明秒杀曾在迁移，引擎中也有同
 attach-move-no-order = 有 { $count } 位买家既没有订单也没有消息（例如用户 { $user }）。请先补写订单，或加上 --leave-out 将其库存重新出售
 attach-move-no-sale = 原服务的 SQL 中没有秒杀 #{ $voucher }
 attach-move-no-time = { $count } 笔订单没有下单时间：引擎记为迁移的时间，未支付的订单因此从迁移时起重新计算支付期限。
-attach-move-not-loaded = 秒杀 #{ $voucher } 在 Redis 中没有库存（{ $key }），剩余数量未知，请先加载库存
+attach-move-not-loaded = 秒杀 #{ $voucher } 在 Redis 中没有库存（{ $key }），剩余数量未知，请先加载库存；若其他引擎中有该场秒杀则不要加载，Redis 可能丢失了那次迁移的标记
 attach-move-not-proved = 另一侧有 { $orders } 笔订单中的 { $matching } 笔{ $differing ->
     [0] {""}
    *[other] ，状态不一致 { $differing } 笔
@@ -899,6 +947,7 @@ attach-move-stray = 有 { $count } 条消息的用户不在买家集合中，第
 attach-move-taken = 引擎的数据库中已有 { $count } 个相同的订单号，第一个为 { $order }
 attach-move-too-many = 买家或消息超过 { $most }
 attach-move-unfinished = 秒杀 #{ $voucher } 已在引擎中，但原服务尚未清理；请去掉 --dry-run 重新运行
+attach-move-unmarked = 无法判断秒杀 #{ $voucher } 是否已迁入此引擎：引擎中有同号的秒杀，而 Redis 中既没有库存（{ $key }），也没有标记（{ $mark }，可能已丢失）。请勿加载库存。请按订单号比对两个数据库中该场秒杀的订单（tb_voucher_order）：若引擎中有原服务的订单，则已迁移，请恢复标记（SET { $mark } '{ $value }'）后再次运行；否则引擎中是另一场同号的秒杀，请删除它或指定其他引擎
 attach-move-unread-orders = 表 { $table } 中有引擎无法表示的订单号
 attach-move-unreadable = 有 { $count } 条在途消息无法读取，第一条为 { $entry }；可能是订单，请先处理或删除
 attach-moved-loaded = 秒杀 #{ $voucher } 已标记为迁入引擎，但原服务的 Redis 中有它的库存（{ $key }）：两侧可能同时售卖。请停止原服务，并对该秒杀再次运行 'seckill attach migrate'（加上 --dry-run），它会指出下一步。
@@ -929,7 +978,7 @@ attach-no-stream = { $key } 不存在：还没有订单，或订单在服务的�
 attach-no-table = 表 { $table } 不存在
 attach-no-user-id = 集合 { $key } 含有 { $member }，不是用户编号，无法比较买家和订单
 attach-not-a-number = 列 { $column } 的值 { $value } 不是整数
-attach-not-loaded = 秒杀 #{ $voucher } 正在进行，但 Redis 中没有库存（{ $key }），无法抢购。请加载库存。
+attach-not-loaded = 秒杀 #{ $voucher } 正在进行，但 Redis 中没有库存（{ $key }），无法抢购。无法判断它是否已迁入引擎：加载库存之前，请先运行 'seckill attach recover'，它会说明如何判断。
 attach-not-released = { $count ->
         [1] 锁 { $key } 一直没有释放
        *[other] { $count } 把锁一直没有释放（例如 { $key }）
@@ -941,8 +990,8 @@ attach-other-fields = 消息 { $entry } { $why }；其字段为 { $names }
 attach-other-groups = 消费组 { $group } 不存在，现有 { $names }
 attach-other-profile = 存在 { $key }，与配置档案 { $profile } 相符：请使用 --profile { $profile }，或改正配置档案中的 { $setting }
 attach-outside-dates = 秒杀 #{ $voucher }：最新订单中有 { $count } 笔在开始之前或结束之后被接受（消息 { $entry }）：脚本没有检查时间。请在秒杀未进行时删除 Redis 中的库存，并检查配置档案的 time_zone。
-attach-oversold = 秒杀 #{ $voucher } 已超卖：库存为 { $stock }。请暂停该秒杀并改正库存。
-attach-oversold-orders = 秒杀 #{ $voucher } 已超卖：库存 { $initial } 件，有效订单 { $orders } 笔。请暂停该秒杀并取消多出的订单。
+attach-oversold = 秒杀 #{ $voucher } 已超卖：库存为 { $stock }。请改正库存；若仍在进行，请先暂停。
+attach-oversold-orders = 秒杀 #{ $voucher } 已超卖：库存 { $initial } 件，有效订单 { $orders } 笔。请取消多出的订单；若仍在进行，请先暂停。
 attach-paid-closed = 秒杀 #{ $voucher }：{ $orders } 笔订单已支付，却被当作未支付关闭（例如订单 { $order }）：关单任务没有检查状态。请退款或恢复订单，关单时加上“未支付”的条件。
 attach-phase-moved = 已迁出
 attach-phase-unknown = 秒杀 #{ $voucher } 的日期无法识别：不知道是否进行中，也无法发现时间之外的订单。
@@ -968,6 +1017,7 @@ attach-recover-busy = { $holder } 正在恢复该服务，已有 { $held } 秒�
 attach-recover-buyers = 既无订单也无消息的买家
 attach-recover-buyers-added = 补入买家
 attach-recover-buyers-removed = 移出买家
+attach-recover-buyers-skipped = 未补录的买家：已无有效订单，或该场秒杀已重新加载；请重新生成计划
 attach-recover-changed = 未处理：消费者已处理完或重新收到
 attach-recover-closed = 只有已关闭订单的买家
 attach-recover-columns = 无法写入订单：表 { $table } 的 { $columns } 不可为空且没有默认值；未作任何更改
@@ -983,19 +1033,26 @@ attach-recover-group = 消息流 { $stream } 的消费组 { $group } 不存在�
 attach-recover-group-created = 已创建消费组
 attach-recover-has-stream = --service-stopped 只用于没有消息流的配置档案；请去掉它
 attach-recover-held = { $entries } 条在途消息并未卡住，不作处理。
+attach-recover-later = 数据库接受其他订单，但未处理消息 { $entry }{ $entries ->
+    [one] {""}
+   *[other] {" "}等
+}的订单：{ $why }。未放弃任何消息；请再次运行该命令
 attach-recover-left = 尚未处理，请再次运行
 attach-recover-letter = 死信 { $letter }
 attach-recover-lock-lost = 恢复所持的锁已丢失，因此停止；请再次运行
-attach-recover-locked = 未处理：用户的锁被占用；请在释放后重新运行
+attach-recover-locked = 未处理：用户的锁被占用，或在提交前丢失；请在释放后重新运行
 attach-recover-log = 无法写入日志 { $path }（{ $why }），因此未再作更改；请修复，或另指定 --data-dir
 attach-recover-lost = 消息流 { $key } 不存在：还没有订单，或订单在服务的内存队列中（--profile 002）；若是 Redis 丢失了它，请先执行 XGROUP CREATE { $key } { $group } 0 MKSTREAM
+attach-recover-maybe-moved = Redis 中既没有秒杀 #{ $voucher } 的库存（{ $key }），也没有迁移标记（{ $key }:moved）。Redis 可能丢失了该标记，因此无法判断它是否已迁入引擎；为避免两侧同时售卖，不加载库存，也不写入订单。若引擎中有该场秒杀，则已迁移：用各引擎的 --redis 和 --database 运行 'seckill sale show { $voucher }'。若都没有，请加上 --not-moved。
 attach-recover-memory = 没有配置消息流：服务内存队列中的订单无法查看，只有在服务停止之后，计划才有效。
 attach-recover-most = 本次处理 { $planned } 条中的 { $max } 条（--max）；其余请再次运行。
 attach-recover-moved = { $entries } 条在途消息属于已迁入引擎的秒杀，不作处理。
 attach-recover-next = 执行：同一命令加上 --operate
 attach-recover-no-buyers = 未比较所有秒杀的买家和订单：超过一次读取的上限，或键的内容不符。
 attach-recover-no-stock = 未比较 Redis 库存：正在抢购，或在途消息超过一次读取的上限。
+attach-recover-not-buyers = { $entries } 条在途消息的用户不在 Redis 的买家集合中：可能原服务已退还名额，也可能 Redis 丢失了买家。无法判断属于哪一种，因此不写入订单。若已退还：XACK { $stream } { $group } 消息ID；否则将用户 SADD 到买家集合（{ $buyers }）。然后再次运行该命令。
 attach-recover-not-counted = 未统计
+attach-recover-not-promised = 保留：计划之后原服务已退还名额；请重新生成计划
 attach-recover-nothing = 没有需要恢复的内容。
 attach-recover-orders = 不在买家集合中的有效订单
 attach-recover-oversold = 超卖的秒杀
@@ -1007,7 +1064,7 @@ attach-recover-rejects = 数据库不接受秒杀 #{ $voucher }{ $sales ->
    *[other] 及其他场次
 } 的任何订单（{ $why }）；没有放弃任何消息，留待下次执行。请修正数据库后重新执行
 attach-recover-replayed = 已写入订单
-attach-recover-sale-stale = 计划已过时：秒杀 #{ $voucher } 此后有变化，未设置其库存。请重新生成计划。
+attach-recover-sale-stale = 计划已过时：秒杀 #{ $voucher } 此后有变化，未设置其库存，也未移除买家。请重新生成计划。
 attach-recover-stock-differs = 库存不一致的秒杀
 attach-recover-stocks = 已设置 Redis 库存
 attach-recover-stuck = 卡住的消息
@@ -1059,6 +1116,9 @@ attach-stock-without-sale = { $count ->
     }在 SQL 中没有对应的秒杀：用户买到的无法成为订单。请删除该键，或补上秒杀。
 attach-stocks = { $pattern }：{ $count } 个数字
 attach-stocks-moved = 没有键 { $pattern }：{ $count } 场秒杀已迁入引擎
+attach-storage-engine = 表 { $table } 的存储引擎 { $engine } 不支持事务：回滚的订单会留在表中，同一件会卖两次
+attach-storage-engine-fix = 请先转换：ALTER TABLE … ENGINE=InnoDB
+attach-storage-engine-refused = { $found }；请先转换：ALTER TABLE { $table } ENGINE=InnoDB；未作任何更改
 attach-stream = { $key }，{ $length } 条消息
 attach-stream-gone = { $key } 不存在
 attach-stream-missing = 消息流 { $stream } 不存在，但秒杀已售出：其中的订单已丢失或在别处等待。请检查配置档案中的 stream.key，以及该键是否被删除；若订单在服务的内存中等待，请使用 --profile 002。
@@ -1114,7 +1174,6 @@ cli-audit-failed-because = 对账未完成：{ $error }。
 cli-audit-incomplete = 对账不完整：已读取的场次没有差异；未知：{ $sales }。
 cli-audit-incomplete-partitions = 对账不完整：已读取的场次没有差异；无法连接的分区上的场次未知。
 cli-audit-loss = { $at }  { $node }，{ $subject }：{ $result }
-cli-audit-nothing = 还没有秒杀，无需对账。
 cli-audit-passed = 对账通过：所有订单均已核对。
 cli-audit-prevented = 分区修复之前无法对账
 cli-audit-repair = 'seckill audit --repair' 列出可修复的问题，确认后执行
@@ -1213,7 +1272,6 @@ cli-database-unavailable = 数据库不可用（{ $reason }）
 cli-dead = 失联
 cli-dead-burial = { $at }  投递 { $deliveries } 次，来自 { $from }：{ $reason }
 cli-dead-compensate = 永久删除 { $letters } 条死信，取消 { $buyers } 位等待中买家的订单并退还库存？
-cli-dead-count = { $letters } 条死信
 cli-dead-discard = 永久删除 { $letters } 条死信？买家仍在等待的死信会保留；--compensate 可退还其库存。
 cli-dead-fields = 字段
 cli-dead-letter = 死信 { $letter }
@@ -1241,6 +1299,7 @@ cli-dead-row = SQL 中：订单 { $id }，买家 { $user_id }，秒杀 #{ $vouch
 }
 cli-doctor-acl = 对地址中的用户执行 ACL SETUSER：{ $rules }
 cli-doctor-aof = 已开启，appendfsync { $fsync }
+cli-doctor-aof-on = 已开启；落盘时机未知：当前用户无权读取 CONFIG
 cli-doctor-both-killed = 两者同时被 SIGKILL
 cli-doctor-check = { $name ->
     [server] 服务器程序
@@ -1270,6 +1329,7 @@ cli-doctor-check = { $name ->
     [order-IDs] 订单号
     [tables] 表
     [rows] 数据行
+    [storage-engine] 存储引擎
     [time-zone] 时区
     [initial-stock] 初始库存
    *[other] { $name }
@@ -1280,10 +1340,11 @@ cli-doctor-data-loss = 按当前配置，各类故障可能丢失的数据：
 cli-doctor-database = { $version }，{ $place }
 cli-doctor-database-killed = 数据库被 SIGKILL
 cli-doctor-database-power = 数据库断电
-cli-doctor-disk = 剩余 { $mib } MiB
+cli-doctor-disk = { $path } 所在磁盘剩余 { $mib } MiB
 cli-doctor-durability = assets/durability.md 说明各项含义，以及影响它们的设置。
 cli-doctor-failover = Redis 故障转移
 cli-doctor-fix = 处理：{ $fix }
+cli-doctor-free-database-space = 清理磁盘空间，或用 --database 指定另一文件
 cli-doctor-free-space = 清理磁盘空间，或另指定 --data-dir
 cli-doctor-grade = { $grade ->
     [ok] 正常
@@ -1296,7 +1357,7 @@ cli-doctor-locale = { $locale } 不是 UTF-8
 cli-doctor-mode = { $path }（权限 { $mode }）
 cli-doctor-more-replicas = 增加从节点或调低 engine.wait_replicas：目前买家收不到应答
 cli-doctor-no-aof = 未开启：Redis 重启会丢失已准入的订单
-cli-doctor-no-config = 当前用户无权读取 CONFIG
+cli-doctor-no-config = 未知：当前用户无权读取 CONFIG 和 INFO
 cli-doctor-no-eviction = 执行 CONFIG SET maxmemory-policy noeviction：键被淘汰即丢失买家
 cli-doctor-no-terminal = 控制台须在终端中运行；'seckill status' 和 'seckill demo --headless' 不需要终端
 cli-doctor-node-killed = 节点被 SIGKILL
@@ -1304,7 +1365,7 @@ cli-doctor-open-to-others = 其他用户可访问：{ $paths }
 cli-doctor-partitions = { $partitions } 个，均可用
 cli-doctor-passed = 检查全部通过。
 cli-doctor-problems = 发现问题。
-cli-doctor-redis = { $version }，位于 { $place }
+cli-doctor-redis = { $product }，位于 { $place }
 cli-doctor-redis-killed = Redis 被 SIGKILL
 cli-doctor-redis-power = Redis 断电
 cli-doctor-refused = 被拒绝：{ $names }（{ $why }）
@@ -1318,14 +1379,17 @@ cli-doctor-skipped = 因 --read-only 跳过
 cli-doctor-small-window = 完整的控制台需要 80x24，请放大窗口
 cli-doctor-sync-aof = 执行 CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = 执行 CONFIG SET appendonly yes，并写入 redis.conf
-cli-done-but-not-logged = “{ $action }”已执行（{ $result }），但写入审计日志失败；请手工记录
+cli-done-but-not-logged = 'seckill { $command }' 已执行（{ $result }），但写入审计日志失败；请手工记录
 cli-duplicate = 重复
 cli-empty-filter = 空的筛选条件匹配全部，请去掉它，或改用 --all
 cli-expected-address = 应为数字地址加端口，例如 127.0.0.1:8080
 cli-expected-count = 应为非负整数
 cli-expected-difference = 应为整数，负数表示减少库存
 cli-expected-range = 应在 { $from } 到 { $to } 之间
-cli-failed-and-not-logged = “{ $action }”{ $result }；写入审计日志也失败了
+cli-failed-and-not-logged = 'seckill { $command }' { $result }；写入审计日志也失败了
+cli-file-exists = { $path } 已存在，请换个路径或先删除
+cli-file-exists-without-yes = { $path } 已存在，加 --yes 覆盖，或换个路径
+cli-file-no-file = 无法写入 { $path }：它不是文件、终端或管道，请换个路径
 cli-file-not-written = 无法写入 { $path }（{ $error }），请换个路径
 cli-incident = 故障报告，{ $since } 到 { $until }
 cli-incident-alarm = 告警
@@ -1349,7 +1413,6 @@ cli-incident-dead = 死信
 cli-incident-dead-title = 死信
 cli-incident-entries = { $entries } 条消息。
 cli-incident-entries-cut = 共 { $total } 条消息，只统计最早的 { $entries } 条。
-cli-incident-exists = { $file } 已存在，加 --yes 覆盖，或另指定 --out
 cli-incident-figures-title = 指标
 cli-incident-first = 前 { $entries } 条：
 cli-incident-from = 起
@@ -1420,7 +1483,6 @@ cli-next-without-body = 内容丢失的消息，其订单可用 'seckill pending
 cli-no-answer = { $seconds } 秒内无应答
 cli-order = 订单 { $id }
 cli-orders-dead = 死信（{ $reason }），{ $of }
-cli-orders-issued = 生成于 { $issued }，为 { $day }（UTC）的第 { $sequence } 号
 cli-orders-lost = 已丢失：{ $of }；仅 Redis 中有记录，其他地方均无
 cli-orders-none = 没有符合条件的订单。在途订单尚未写入 SQL，可用 'seckill orders show ID' 查看。
 cli-orders-of-place = 买家 { $user }，秒杀 #{ $voucher }，该买家的第 { $place } 个名额
@@ -1429,7 +1491,6 @@ cli-orders-of-voucher = 买家 { $user }，普通优惠券 #{ $voucher }
 cli-orders-pending = 待确认（{ $entry }），{ $of }；持有者见 'seckill pending list'
 cli-orders-persisted = { $status }，{ $of }，写入时间 { $written }
 cli-orders-undelivered = 在消息流中尚未投递（{ $entry }），{ $of }
-cli-orders-unknown = 未知：SQL、消息流、死信中均无此订单，也没有买家持有
 cli-output-not-written = 无法写入输出（{ $error }）
 cli-paid = 已支付
 cli-partition = 分区 { $n }
@@ -1445,7 +1506,6 @@ cli-pending-none = 没有待确认消息。
 cli-pending-none-of = { $total } 条待确认消息均不符合条件。
 cli-plan-apply = 执行：seckill pending apply；--out FILE 保存计划。
 cli-plan-apply-file = 执行：seckill pending apply { $path }
-cli-plan-exists = { $path } 已存在，请换个文件名或先删除
 cli-plan-more = ……另有 { $more } 条。
 cli-plan-nothing = 没有符合条件的待确认消息，无需计划。
 cli-plan-orders = SQL 订单
@@ -1457,6 +1517,7 @@ cli-plan-unreadable = 无法读取计划 { $path }（{ $error }）；可用 'sec
 cli-read-only-works = { $why }；仍可用 'seckill --read-only' 打开控制台
 cli-reason-prompt = 写入审计日志的原因（可不填）：
 cli-remove-consumer = 从 { $groups } 个消费组中移除没有消息的“{ $name }”？
+cli-repair-oversold = 需要人工处理，请核对 tb_voucher_order 与 tb_seckill_voucher：{ $finding }；若订单无误，用 'seckill sale restock { $voucher } { $missing }' 补足库存，再重新修复
 cli-repair-manual = 需要人工处理，请核对 tb_voucher_order 与 tb_seckill_voucher：{ $finding }
 cli-repair-partitions = 修复 { $partitions } 个分区？
 cli-repair-sales = 对 { $sales } 场秒杀执行以上修复？
@@ -1486,10 +1547,12 @@ cli-rush-tls-ca = 无法使用 --tls-ca { $path }（{ $reason }）；请提供 P
 cli-rush-tls-ca-unused = --tls-ca 只用于 https:// 服务器；请用 --http 指定，或去掉 --tls-ca
 cli-rush-unsettled = 部分已准入的订单未确认处理完，可用 'seckill pending list' 和 'seckill audit' 查看。
 cli-sale-at-once = 立即
+cli-sale-behind = SQL 中的 { $sales } 比 Redis 旧（可能从备份恢复过），所列阶段、时间与初始库存取自 Redis。更新 SQL：'seckill audit --repair'
 cli-sale-end = 结束秒杀 #{ $voucher }“{ $title }”？共 { $initial } 件，未售 { $left } 件；结束后不能重新开始。
 cli-sale-ends = 结束
 cli-sale-limit = 每人 { $limit } 单
 cli-sale-limit-name = 限购
+cli-sale-lost = SQL 丢失了 { $sales }，而 Redis 中仍有：不再放行任何请求。从 Redis 恢复：'seckill audit --repair'
 cli-sale-no-end = 不限
 cli-sale-none = 还没有秒杀。新建：seckill sale create --title '火锅五折券' --stock 100
 cli-sale-none-archived = 没有已归档的秒杀。
@@ -1509,6 +1572,14 @@ cli-sale-state-name = 运营状态
 cli-sale-stock = { $stock }，共 { $initial }（SQL { $db_stock }）
 cli-sale-stock-in-sql = { $left }，SQL 中剩 { $db_stock }，共 { $initial }
 cli-sale-unsold = 未售 { $db_stock }，共 { $initial }
+cli-sale-window = { $begin ->
+        [none] 即刻开售
+       *[other] { $begin } 开售（{ $ahead }后）
+    }，{ $end ->
+        [none] 不设结束时间
+       *[other] { $end } 结束
+    }。
+cli-serve-demo-login = 已开启验证码登录（仅供演示）：验证码不会发送，而是写入 { $path }。能读取此文件的人可以以任何用户的身份登录。
 cli-serve-insecure = 其他主机可以访问 { $address }，密码和令牌会以明文传输；请监听回环地址，若有代理或网络隔离保护，可加 --insecure
 cli-serve-started = { $node } 已在 { $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
 cli-signals = 无法安装信号处理器（{ $error }）
@@ -2006,7 +2077,6 @@ director-events =
     会产生真实订单并占用库存。
 director-id-of-planned-sale = 未开始的秒杀编号；填标题则新建
 director-is-not-planned-sale-enter = #{ $id } 不是未开始的秒杀；填写标题可新建
-director-it-is-no-longer-listed = 该场秒杀已不在列表中
 director-launch-is-scheduled-press = 已定时开抢，请先按 { KEY("abort") } 取消
 director-launch-of-cancelled-nothing = 开抢已取消，秒杀没有开始（{ $subject }）：{ $why }；按 { KEY("arm") } 可重新安排
 director-leave-this-empty-for-planned = 已有秒杀的库存已设定，请留空
@@ -2178,6 +2248,7 @@ durability-put-back = 节点存活且正常响应时无损失：各节点会恢�
 durability-standstill = 不丢订单，只会停机：不会提升从节点，秒杀须等服务器恢复
 durability-undelivered = 尚未写入 SQL 的全部准入
 durability-unknown = 未知：无法读取服务器配置
+durability-unmanaged = 未知：该 URL 只指向一台服务器。不丢订单，只会停机；但若代理或运维人员提升了从节点，则为故障主节点尚未复制的数据（准入它的节点已不在时）
 durability-unsent = 故障主节点尚未复制的数据，除非准入它的节点存活并将其恢复
 durability-waiting = 等待写入 SQL 超过 30 秒的订单；其余由 SQL 和各节点恢复
 
@@ -2190,6 +2261,7 @@ error-foreign-redis = { $address } 的 Redis 属于另一个数据库，请用 -
 error-has-started = #{ $sale } 已经开始
 error-is-paused = #{ $sale } 已暂停，请改用恢复操作
 error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，审计日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
+error-lost-in-sql = SQL 丢失了 #{ $sale }，而 Redis 中仍有该场：它不再放行任何请求，订单等待写入；请用 'seckill audit --repair' 从 Redis 恢复
 error-name-taken = 名为“{ $name }”的节点已在线，请在配置文件中用 node 另取一个名字
 error-no-job = 没有任务“{ $job }”，可用 'seckill jobs list' 查看
 error-not-held = Redis 中 #{ $sale } 的数据不完整，无法得知未售数量；运行中的节点会在一秒内补齐（可用 'seckill work' 启动节点）
@@ -2203,7 +2275,7 @@ error-other-operator = 另一位操作员正在操作（{ $who }），请等待�
    *[other] 请在 { $seconds } 秒后（其锁到期时）重新运行该命令，或先用 'seckill locks release operator' 释放其锁
 }
 error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 'seckill audit --repair' 从 SQL 载入
-error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；多出的订单见 'seckill audit'
+error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；用 'seckill sale restock' 补足库存，再运行 'seckill audit --repair'
 error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动后可更改
 error-reconciling = “{ $key }”正在按 SQL 补齐，尚不可用，请稍后重试
 error-shards = { $shards } 个分片需要同样多的分区，当前部署只有 { $most } 个；请减少分片，或停止所有节点后用 'seckill work --partitions { $shards }' 启动一个
@@ -2211,6 +2283,7 @@ error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；�
 error-sql-behind = SQL 缺少 #{ $sale } 最近的变更，而 Redis 中有：请先用 'seckill audit --repair' 将该场从 Redis 写入 SQL，再重新操作
 error-stopped = 引擎已停止，请退出后重新启动
 error-stopping = 引擎正在停止，请在其恢复运行后重试
+error-unchecked = 无法得知 Redis 中 #{ $sale } 的版本是否更新：Redis 无响应、拒绝命令，或丢失了该场的部分数据。未做任何修改，请在 'seckill status' 正常后重试；其间运行中的节点仍可暂停或结束该场
 
 ## event
 
@@ -2227,6 +2300,7 @@ event-sale-mended = Redis 中该场的字段与 SQL 不符，已恢复；原为 
 event-run-failed = 上次运行失败：{ $why }
 event-silent-holds = 停滞，持有 { $pending } 条消息
 event-stopped = 正常停止
+event-unconfirmed = { $wanted } 个副本中只有 { $replicas } 个确认订单
 event-unknown-holds = 不是已知节点，持有 { $pending } 条消息
 
 ## export
@@ -2271,6 +2345,7 @@ faults-is-not-valid-takes-number = { $field }='{ $value }' 无效；{ $field } �
 faults-limit = 每人限购不能为 { $limit } 单，请填 1 到 { $most }
 faults-no-buyer-in-redis = Redis 中没有以此订单号准入的买家
 faults-not-a-number = 非数字文本
+faults-order-bought-again = 该订单已退还：买家 { $user } 此后再次购买，新订单为 { $order }
 faults-order-closed-later = 买家 { $user } 之后的订单 { $order } 已关闭
 faults-order-gone = 消息内容已不在消息流中
 faults-order-foreign = 买家 { $user } 在 #{ $voucher } 的名额已被其他程序插入的行 { $row } 占用
@@ -2315,6 +2390,8 @@ faults-there-is-no-shard = { $shard ->
    *[other] 秒杀 #{ $voucher } 没有分片 { $shard }
 }
 faults-time = “{ $text }”不是可识别的时间；可填 2026-11-20T14:30:00Z、2026-11-20 14:30（本地时间）、14:30（今天）、+10m、-10m
+faults-time-skipped = { $text } 在本时区不存在（时钟跳过了这一小时）；请换个时间，或写明时差
+faults-time-twice = { $text } 在本时区出现两次（时钟重复了这一小时）；请写 { $first } 或 { $second }
 faults-title-control = 标题含控制字符（换行、制表符、终端转义符），请去掉
 faults-title-empty = 标题为空，请填 1 到 { $most } 个字符
 faults-title-heavy = 标题有 { $bytes } 字节，多为附加符号，最多 { $most } 字节
@@ -2323,6 +2400,7 @@ faults-voucher-has-no-stock-left = #{ $voucher } 在 SQL 中库存不足，无�
 faults-voucher-id = “{ $text }”不是优惠券编号（应为正整数），请在秒杀列表中查看
 faults-voucher-status = “{ $text }”不是优惠券的状态；可用 on、off、expired
 faults-window = 结束时间（{ $end }）早于开始时间（{ $begin }），请对调
+faults-zone = TZ 指定的时区“{ $zone }”在本机不存在；请改为 Asia/Shanghai 之类，或取消设置
 
 ## field
 
@@ -2337,6 +2415,7 @@ field-lease = 租期
 field-limited = 限流
 field-lock = 锁
 field-next = 下次
+field-notice = 提示
 field-order = 订单
 field-owner = 持有标识
 field-persisted = 已落库
@@ -2420,6 +2499,9 @@ http-failed = HTTP 服务出错（{ $error }）
 http-json = 请求体不是预期的 JSON（{ $why }）
 http-limited = 请求过于频繁，请稍后再试
 http-listen = 无法监听 { $address }（{ $error }），请用 --listen 另指定地址，或停止占用此地址的程序
+http-login-limited = 此手机号、此地址或全站的验证码请求过于频繁，请在 { $seconds } 秒后重试
+http-network = “{ $text }”不是网段，请使用 10.0.0.0/8、2001:db8::/32 这样的网段或单个地址
+http-no-login = 此服务器未开启验证码登录，运营人员可用 --demo-login 开启
 http-no-order = 您没有这个订单
 http-no-path = 路径不存在，请检查请求地址
 http-no-session = 未登录或登录已过期，请重新登录
@@ -2428,18 +2510,27 @@ http-no-voucher = 优惠券不存在
 http-not-allowed = 仅限运营人员操作，请使用运营人员的令牌
 http-not-loaded = 库存数据不存在
 http-not-started = 秒杀尚未开始
+http-one-address = 几乎所有请求都来自 { $address }，被视为同一客户端；如果它是代理，请加入 http.trusted_proxies
 http-path = 路径无效，请检查请求地址
 http-paused = 秒杀已暂停
 http-pay-closed = 订单已关闭，不能支付
 http-pay-dead = 订单处理失败，暂时不能支付
 http-pay-queued = 订单正在写入，请稍后重试
 http-pay-returned = 订单所属的秒杀正在或已经迁回原服务，请待迁回完成后在原服务支付
+http-sale-not-on = 秒杀券不受优惠券状态约束，照样开售；请去掉 status，改用开始时间
 http-shop = 商户编号为十进制数
 http-slow-body = 请求体未在规定时间内到达
 http-sold-out = 库存不足
 http-tls = 无法将 { $path } 用于 TLS（{ $reason }），请提供 PEM 格式的证书及其私钥
 http-too-large = 请求体过大
 http-unavailable = 服务暂不可用，请稍后重试
+http-unavailable-closed = 秒杀已关闭，待运维人员修复后恢复
+http-unavailable-database = 数据库暂不可用，请稍后重试
+http-unavailable-late = 请求未能及时处理，请稍后重试
+http-unavailable-reconciling = 正在恢复 Redis 丢失的订单，请稍后重试
+http-unavailable-redis = Redis 暂不可用，请稍后重试
+http-unavailable-stopping = 服务正在停止，请稍后重试
+http-unavailable-unconfirmed = 订单尚未确认，请稍后重试
 http-uncertain = 结果未知，请先确认再重试
 http-undecided = 暂时无法受理该请求，请稍后重试
 http-voucher-status = 优惠券状态为 1（上架）、2（下架）或 3（过期）
@@ -2461,12 +2552,20 @@ job-archived = 归档 { $sales }
 job-balanced = 对账通过
 job-closed = 关闭 { $orders } 笔，退还 { $given_back } 件
 job-archived-partly = 归档 { $rows } 场；跳过：{ $left_out }
-job-closed-partly = 关闭 { $orders } 笔，退还 { $given_back } 件；跳过：{ $sales }；详见 'seckill audit'
+job-closed-partly = 关闭 { $orders } 笔，退还 { $given_back } 件；跳过：{ $sales }；请在数据库中处理，库存错误可用 'seckill audit' 查出
 job-known = “{ $job }”未运行：已有同一时刻或更晚的运行记录，可用 'seckill jobs history { $job }' 查看
 job-left-out = 场次 #{ $sale }（{ $why }）
 job-lock-lost = 已取消：锁已丢失
 job-node-lost = 节点宕机或失联过久
 job-node-stops = 已取消：节点正在停止
+job-order-left-out = 场次 #{ $sale } 的订单 { $order }{ $more ->
+    [0] {""}
+   *[other] {" "}等另 { $more } 单
+}（{ $why }）
+job-ordinary-left-out = 普通券订单 { $order }{ $more ->
+    [0] {""}
+   *[other] {" "}等另 { $more } 单
+}（{ $why }）
 job-orphan = { $node } 持有“{ $lock }”但已失联；锁最迟 { $seconds } 秒后过期，也可手动释放：'seckill locks release { $lock }'
 job-outcome = { $outcome ->
     [cancelled] 已取消
@@ -2678,7 +2777,7 @@ lab-schedule-seconds = { $seconds } 秒
 lab-schedule-slow = 耗时超过周期
 lab-schedule-title = 几种调度方式并排对比
 lab-schedule-took = 用时 { $took } 毫秒
-lab-server-missing = 未安装该服务器，或缺少创建系统表的文件
+lab-server-missing = 未安装该服务器，或缺少创建系统表的文件；请安装，或从 --on 中去掉
 lab-source = 教程 { $text } 第 { $section } 节。
 lab-step-incident = 故障：{ $what }
 lab-step-killed = 被杀死（{ $signal }）
@@ -2854,7 +2953,7 @@ ledger-finding-still-held = 该场已归档，但仍在 Redis 中
 ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，原因见死信
 ledger-finding-unreadable = 该场存储的数据无法读取：{ $why }；其数据未知
 ledger-finding-unknown = SQL 中 { $orders } 笔订单在 Redis 没有买家，库存可能被再次售出
-ledger-former-keys = 键 { $key } 使用旧版本给分片 { $shard } 的名称，而数据库已丢失该秒杀：“seckill audit --repair” 会重命名这些键并恢复该秒杀
+ledger-former-keys = 键 { $key } 使用旧版本给分片 { $shard } 的名称，而数据库已丢失该秒杀：'seckill audit --repair' 会重命名这些键并恢复该秒杀
 ledger-in-a-larger-window = 另有 { $count } 行，请放大窗口
 ledger-in-flight = 在途 { $orders }
 ledger-in-redis = Redis 中
@@ -2867,7 +2966,7 @@ ledger-no-differences-so = 没有差异，无需修复
 ledger-no-sales-yet-nothing = 还没有秒杀，无需对账。
 ledger-none-every-order-verified = 无，逐笔订单号核对一致
 ledger-not-delivered-pending-dead-closed = 未投递 { $undelivered }，待确认 { $pending }，死信 { $dead }，已关闭 { $closed }
-ledger-outdated = 两台服务器恢复应答前结果未知。{ $found ->
+ledger-outdated = Redis 与数据库均恢复应答前，结果未知。{ $found ->
         [0] { $age }前的最近一次对账通过。
        *[other] { $age }前的最近一次对账有 { $found } 处差异。
     }
@@ -3004,6 +3103,7 @@ loss-letters = ；有未关联订单的死信丢失，数量未知
 loss-nothing = 未遗漏买家
 loss-other-sale = ；Redis 与 SQL 中同号的是两场不同的秒杀，该场保持关闭
 loss-oversold = ；买家多于库存，该场保持关闭
+loss-paused = ；SQL 已回退，无法得知该场能否继续售卖，已将其暂停；请检查后再恢复
 loss-promised = { $count } 笔订单重新入队
 loss-refused = { $count } 笔订单无法兑现
 loss-removed = 移除 { $count } 位订单已关闭的买家
@@ -3323,6 +3423,7 @@ redis-no-parameters-are-allowed-after = 问号之后不能有内容
 redis-none-is-on-path = PATH 中没有
 redis-none-of-its-servers-answers = 其服务器均不可用，{ $address }：{ $reason }
 redis-not-master = 它已不是主节点
+redis-not-reported = 服务器不提供 { $name }
 redis-one-of-cluster = { $address } 是集群中的一台服务器（{ $reply }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
 redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason }），请启动它或检查地址
 redis-redis-ca-does-not-work = --redis-ca 不能用于哨兵；请把该 CA 加入系统证书，或用 SSL_CERT_FILE 指定证书文件
@@ -3354,6 +3455,7 @@ redis-server-spawn = 无法启动 { $path }（{ $reason }），请重新安装�
 redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-cli -s { $socket } shutdown 停止
 redis-server-unwritten = Redis 服务器仍在运行：它无法把最近的更改写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
 redis-silent = { $address } 的 Redis 在 { $seconds } 秒内没有应答，请检查监听该地址的是否为其他程序，或 Redis 是否卡死
+redis-temp-dir = 无法在 { $path } 新建临时目录（{ $reason }）；请把 TMPDIR 设为当前用户可写的目录
 redis-timed-out = 没有及时应答
 redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
 redis-unknown-directory = 未知目录
@@ -3400,7 +3502,6 @@ reply-dead-letters-discarded = 已丢弃 { $count } 条死信{ $compensated ->
     [true] ；已中止
    *[other] {""}
 }
-reply-dead-letters-found = { $count } 条死信
 reply-dead-letters-replayed = 已重放 { $count } 条死信{ $kept ->
     [0] {""}
    *[other] ，保留 { $kept } 条
@@ -3513,11 +3614,15 @@ sale-left-in-many = { $shards } 个，#{ $first } 至 #{ $last }：每个余 { $
    *[other] ，{ $unknown } 个未知
 }
 sale-left-in-shards = { $shards } 个，余量：{ $left }
+sale-lost-in-sql = SQL 丢失
 sale-no-data-from-redis = Redis 中暂无这场秒杀的数据。
 sale-orders-counted-ago = 订单统计于 { $age }前
 sale-outcomes-unknown = 请求数与结果：未知
 sale-press-for-its-orders = 按 { KEY("open") } 查看订单
 sale-repeat-buyers = 多单买家
+sale-set-back = SQL 中
+sale-set-back-behind = 比 Redis 旧（可能从备份恢复过），按 { KEY("ledger") } 修复
+sale-set-back-lost = 已丢失，不再放行任何请求；按 { KEY("ledger") } 修复
 sale-shards = 分片
 sale-stock-over-time = 库存曲线
 
@@ -3579,6 +3684,7 @@ settings-unknown-theme-use-or-toml = 没有主题“{ $name }”，请用 { $nam
 settings-wanted-boolean = {" "}true 或 false
 settings-wanted-integer = {" "}{ $least } 到 { $most } 之间的整数
 settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表
+settings-wanted-networks = 网段或地址的列表，如 ["10.0.0.0/8"]
 settings-wanted-one-of = {" "}{ $names } 之一
 settings-wanted-table = {" "}TOML 表
 settings-wanted-text = 带引号的字符串
@@ -3596,7 +3702,7 @@ store-database-returned-no-number = 数据库没有返回优惠券编号
 store-directory-does-not-exist-create = 目录 { $path } 不存在，请创建，或另指定 --database
 store-ended = #{ $voucher } 已结束，请新建一场
 store-fenced = 锁“{ $name }”已由其他持有者占用，此次写入过迟，已拒绝
-store-failed = 数据库未能执行请求：{ $reason }
+store-failed = 数据库未能执行请求：{ $reason }；可查看其日志，或运行 'seckill doctor'
 store-file-closed = 无法访问 { $path }（{ $reason }），请另指定 --database
 store-file-damaged = 数据库文件已损坏（{ $reason }），请恢复备份
 store-file-denied = 当前用户不能写入 { $path }，请更改权限，或另指定 --database
@@ -3647,7 +3753,7 @@ store-reason-unreachable = { $server } 没有应答
 store-refused = 数据库拒绝：{ $reason }
 store-rule-expired = 优惠券 #{ $voucher } 已过期，不能购买，请另选一张
 store-rule-flash-sale = 优惠券 #{ $voucher } 只能在秒杀中购买，不是普通优惠券
-store-rule-former = 优惠券编号 { $voucher } 在旧版本中属于秒杀 #{ $sale } 的一个分片，旧消息可能仍使用该编号
+store-rule-former = 优惠券编号 { $voucher } 在旧版本中属于秒杀 #{ $sale } 的一个分片，旧消息可能仍使用该编号；请改用其他优惠券编号
 store-rule-full = #{ $voucher } 已有 { $initial } 件，已达一场秒杀的上限，请另建一场
 store-rule-off = 优惠券 #{ $voucher } 已下架，不能购买，请另选一张
 store-rule-sold = 不能从 #{ $voucher } 减少 { $by } 件：共 { $initial } 件，未售 { $stock } 件，至少留 1 件；不再出售请结束该场
@@ -3678,7 +3784,6 @@ store-url-parameters = SQLite 地址不带参数（文件名中的问号请写�
 store-url-scheme = 数据库地址的类型未知；请写成 { $forms }
 store-url-unreadable = 数据库地址无法识别（{ $reason }）；请写成 { $forms }
 store-url-unusable = 数据库地址不可用（{ $reason }），请更正
-store-voucher-has-no-stock-left = #{ $voucher } 在 SQL 中库存不足，无法落库
 
 ## stream
 

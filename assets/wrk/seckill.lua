@@ -3,6 +3,7 @@
 --   seckill users create --count 1000 --tokens tokens.txt
 --   SECKILL_TOKENS=tokens.txt wrk -t 2 -c 64 -d 5 -s assets/wrk/seckill.lua http://127.0.0.1:8080/voucher-order/seckill/1
 --
+-- Set address_per_second = 0 in [http] of the config file: wrk is one address.
 -- wrk runs for -d, even if the tokens are used up earlier: then its "Requests/sec" is too low.
 
 local ffi = require("ffi")

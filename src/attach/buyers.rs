@@ -1,9 +1,9 @@
 //! Stock and buyers of sales in Redis.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use redis::{Value, cmd, from_redis_value, pipe};
-use seckill_model::{ForeignKey, NO_NUMBER, VoucherId};
+use seckill_model::{ForeignKey, NO_NUMBER, UserId, VoucherId};
 use seckill_redis::{Connection, lossy_utf8::Text};
 
 use crate::{PAGE, Profile, Result};
@@ -138,4 +138,52 @@ pub(crate) async fn absent(
         absent.extend(lacking.map(|(user, _)| user.clone()));
     }
     Ok(absent)
+}
+
+/// Which of some users are buyers, and whether their sales have a stock.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    sales: HashMap<VoucherId, SaleKeys>,
+    absent: HashSet<(VoucherId, UserId)>,
+}
+
+impl Standing {
+    /// Reads it for these users.
+    pub(crate) async fn read(
+        conn: &mut Connection,
+        profile: &Profile,
+        users: impl Iterator<Item = (VoucherId, UserId)>,
+    ) -> Result<Self> {
+        let mut asked: HashMap<VoucherId, Vec<String>> = HashMap::new();
+        for (voucher, user) in users {
+            asked.entry(voucher).or_default().push(user.to_string());
+        }
+        let vouchers: Vec<VoucherId> = asked.keys().copied().collect();
+        let keys = keys(conn, profile, &vouchers).await?;
+        let sales: HashMap<VoucherId, SaleKeys> = vouchers.into_iter().zip(keys).collect();
+        let mut standing = Self { sales, absent: HashSet::new() };
+        for (voucher, users) in asked {
+            if !standing.is_readable(voucher) {
+                continue;
+            }
+            let absent = absent(conn, &profile.buyers(voucher), users).await?;
+            let absent = absent.iter().filter_map(|it| it.parse().ok().map(UserId));
+            standing.absent.extend(absent.map(|user| (voucher, user)));
+        }
+        Ok(standing)
+    }
+
+    fn is_readable(&self, voucher: VoucherId) -> bool {
+        self.sales.get(&voucher).is_some_and(|it| it.buyers.is_some())
+    }
+
+    /// Whether the user is a buyer; `None` if the key holds another value.
+    pub(crate) fn of(&self, voucher: VoucherId, user: UserId) -> Option<bool> {
+        self.is_readable(voucher).then(|| !self.absent.contains(&(voucher, user)))
+    }
+
+    /// Whether the sale has a stock.
+    pub(crate) fn has_stock(&self, voucher: VoucherId) -> bool {
+        self.sales.get(&voucher).is_some_and(|it| it.has_stock)
+    }
 }

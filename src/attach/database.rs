@@ -229,6 +229,34 @@ impl Database {
         Ok(None)
     }
 
+    /// A table of sales or orders that a rollback does not undo, because its storage engine has no transactions, and that
+    /// engine.
+    pub(crate) async fn without_transactions(
+        &self,
+        profile: &Profile,
+    ) -> Result<Option<(String, String)>> {
+        if matches!(self.name(), "sqlite" | "postgres" | "postgresql") {
+            return Ok(None);
+        }
+        for table in [&profile.tables.sale, &profile.tables.order] {
+            let (schema, name) = match table.rsplit_once('.') {
+                Some((schema, name)) => (format!("'{schema}'"), name),
+                None => ("DATABASE()".to_owned(), table.as_str()),
+            };
+            // A view has no engine.
+            let sql = format!(
+                "SELECT {} FROM information_schema.tables t JOIN information_schema.engines e \
+                 ON e.engine = t.engine WHERE t.table_schema = {schema} AND t.table_name = '{name}' \
+                 AND (e.transactions IS NULL OR e.transactions <> 'YES')",
+                text("t.engine")
+            );
+            if let Some([engine]) = self.texts::<1>(&sql, &[]).await?.into_iter().next() {
+                return Ok(Some((table.clone(), engine.unwrap_or_default())));
+            }
+        }
+        Ok(None)
+    }
+
     /// Why this database must not decide about a sale: it is a replica, which may lag behind, or takes no writes.
     pub(crate) async fn not_primary(&self) -> Result<Option<Reason>> {
         let setting = match self.name() {

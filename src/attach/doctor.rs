@@ -399,6 +399,10 @@ pub async fn database(url: &str, settings: &Settings, profile: &Profile) -> Resu
             findings.note("columns", reason!("attach-no-optional", table, columns));
         }
     }
+    if let Some((table, engine)) = database.without_transactions(profile).await? {
+        let found = reason!("attach-storage-engine", table, engine);
+        findings.problem("storage engine", found, reason!("attach-storage-engine-fix"));
+    }
     match database.is_replica().await? {
         Some(false) => {}
         Some(true) => {

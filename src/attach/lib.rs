@@ -18,8 +18,9 @@ mod stream;
 mod watcher;
 
 use seckill_model::{
-    Reason,
+    Label, Reason,
     reason::{Arg, reason},
+    text,
 };
 use seckill_redis::{Redis, RedisError};
 use seckill_store::StoreError;
@@ -40,10 +41,10 @@ pub type Result<T, E = AttachError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {
     /// Redis is unreachable, or rejects a command.
-    #[error(transparent)]
+    #[error("{}", of_redis(.0))]
     Redis(#[from] RedisError),
     /// The database is unreachable, or rejects a statement.
-    #[error(transparent)]
+    #[error("{}", of_store(.0))]
     Store(StoreError),
     /// The deployment does not match the profile.
     #[error(transparent)]
@@ -54,6 +55,24 @@ pub enum AttachError {
     /// The profile, or what it is used with, is invalid.
     #[error(transparent)]
     Invalid(Reason),
+}
+
+/// No node of an engine works on a service of another program.
+fn of_redis(error: &RedisError) -> String {
+    match error {
+        RedisError::NoGroup => Label("attach-group-lost").to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The same; and what a commit with an unknown outcome has done shows in SQL.
+fn of_store(error: &StoreError) -> String {
+    match error {
+        StoreError::Away(reason) => text!("cli-database-unavailable", reason),
+        StoreError::Locked => Label("attach-database-locked").to_owned(),
+        StoreError::Unknown(reason) => text!("attach-commit-unknown", reason),
+        other => other.to_string(),
+    }
 }
 
 /// Tables and columns belong to the service, so a missing one is no damage of the store.

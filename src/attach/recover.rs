@@ -7,8 +7,10 @@ mod lease;
 mod letters;
 #[cfg(test)]
 mod model;
+mod newest;
 mod plan;
 mod record;
+mod refusal;
 mod rows;
 mod stock;
 
@@ -20,17 +22,17 @@ use std::{
 
 use redis::{Value, cmd};
 use seckill_model::{
-    Millis, OrderError, OrderId, Phase, RecoveryAction, UserId, Verdict, VoucherId, in_english,
-    reason,
+    Millis, OrderError, Phase, RecoveryAction, UserId, Verdict, VoucherId, in_english, reason,
 };
 use seckill_redis::{Connection, Redis, keys::attach_dead, scripts};
 use seckill_store::{Settings, StoreError, plain::PlainConnection};
 
 use self::{
-    lease::{Lease, USER_LEASE},
-    plan::Change as Figure,
+    lease::{Lease, USER_LEASE, UserLock, Watchdog},
+    plan::{Buyer, Change as Figure},
     record::{Line, name},
-    rows::{Asked, Facts, Order, Planned, Taken, order_of, place, try_write},
+    refusal::Outcome,
+    rows::{Asked, Facts, Planned, TakeReply, Taken, is_promise, live_users, order_of},
     stock::{Compared, Figures, Lasting, Moment, moments},
 };
 pub use self::{
@@ -38,14 +40,18 @@ pub use self::{
     plan::{Applied, Change, EntryPlan, NewGroup, Plan, Proof, SalePlan},
     record::Log,
 };
-pub(crate) use self::{letters::page as letters_page, rows::check_columns};
+pub(crate) use self::{
+    letters::page as letters_page,
+    newest::Newest,
+    rows::{Order, check_tables},
+};
 use crate::{
     Alarm, AttachError, Limits, Poison, Profile, Report, Result, SaleReport, Watcher,
-    buyers::{self, SaleKeys},
+    buyers::{self, SaleKeys, Standing},
     database::Database,
     doctor::ENTRIES,
     migrate::mark_of,
-    stream::{self, Pending},
+    stream::{self, Pending, Position},
     watcher::{SETTLE, entry_order},
 };
 
@@ -53,10 +59,6 @@ use crate::{
 pub(crate) const CONSUMER: &str = "seckill-attach";
 /// Entries and users of one step.
 const PAGE: usize = 250;
-/// Orders of other entries that are tried beside one that the database has rejected.
-const TRIED: usize = 3;
-/// How far the users are away for whom a like order is tried.
-const NEAR: [u64; 3] = [1, 1_000, 1_000_000];
 /// How often the stock is compared while users buy.
 const TRIES: usize = 3;
 /// How often a wait for figures that last renews the lock of the recovery.
@@ -67,10 +69,20 @@ const STEP: Duration = Duration::from_millis(200);
 pub struct Recovery {
     profile: Profile,
     limits: Limits,
+    redis: Redis,
     conn: Connection,
     watcher: Watcher,
     database: Database,
-    remove_buyers: bool,
+    options: Options,
+}
+
+/// What the operator states or accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Buyers with neither an order nor an entry are removed.
+    pub remove_buyers: bool,
+    /// No sale without a stock has moved to an engine. Redis may have lost the mark that says so.
+    pub not_moved: bool,
 }
 
 /// An entry in flight, or one that the group has passed; and whether it is stuck.
@@ -82,6 +94,35 @@ struct Entry {
     passed: bool,
 }
 
+impl Entry {
+    fn is_undelivered(&self) -> bool {
+        self.pending.consumer.is_empty() && !self.passed
+    }
+
+    /// What a plan says about it, before a verdict.
+    fn about(&self, profile: &Profile) -> EntryPlan {
+        let Pending { id, consumer, idle_ms, deliveries, fields } = &self.pending;
+        let fields = fields.as_deref();
+        let buyer = fields.and_then(|fields| stream::waiting(profile, id, fields, true));
+        EntryPlan {
+            entry: id.clone(),
+            consumer: Some(consumer.clone()).filter(|it| !it.is_empty()),
+            idle_ms: *idle_ms,
+            deliveries: *deliveries,
+            order_id: self.asked.as_ref().ok().map(|it| it.id),
+            user_id: buyer.as_ref().and_then(|it| it.user.parse().ok()).map(UserId),
+            voucher_id: buyer.map(|it| it.voucher),
+            verdict: Verdict::InHand,
+            action: RecoveryAction::Leave,
+            fault: None,
+            passed: self.passed,
+            letter: None,
+            behind: Vec::new(),
+            buyer: Buyer::Unknown,
+        }
+    }
+}
+
 /// What the entries in flight leave after a plan.
 #[derive(Debug, Default)]
 struct Judged {
@@ -91,6 +132,19 @@ struct Judged {
     left: HashMap<Option<VoucherId>, u64>,
     /// Users of those that have no order yet.
     unwritten: HashMap<VoucherId, HashSet<UserId>>,
+}
+
+impl Judged {
+    /// Counts an entry that is left alone.
+    fn leave(&mut self, entry: &EntryPlan, verdict: Verdict) {
+        *self.left.entry(entry.voucher_id).or_default() += 1;
+        if let (Some(_), Some(user), Some(voucher)) =
+            (entry.order_id, entry.user_id, entry.voucher_id)
+            && verdict != Verdict::Written
+        {
+            self.unwritten.entry(voucher).or_default().insert(user);
+        }
+    }
 }
 
 /// The dead letters of earlier recoveries: their entries, and their orders.
@@ -109,8 +163,7 @@ impl Letters {
 }
 
 impl Recovery {
-    /// Plans for the service of this profile; `remove_buyers` also removes buyers with neither an order nor an entry.
-    /// Without a stream, the plan takes for granted that no order waits in the memory of the service.
+    /// Plans for the service of this profile. Without a stream, the plan takes for granted that no order waits in the memory of the service.
     ///
     /// # Errors
     /// The URL is invalid, or Redis is a cluster.
@@ -120,7 +173,7 @@ impl Recovery {
         redis: &Redis,
         database: &str,
         settings: &Settings,
-        remove_buyers: bool,
+        options: Options,
     ) -> Result<Self> {
         // Then nothing can be on its way for longer.
         let stuck_ms = if profile.has_stream() { limits.stuck_ms } else { 0 };
@@ -128,10 +181,11 @@ impl Recovery {
         Ok(Self {
             watcher: Watcher::new(profile.clone(), watched, redis, database, settings)?,
             conn: redis.connection(),
+            redis: redis.clone(),
             database: Database::open(database, settings, &profile)?,
             profile,
             limits,
-            remove_buyers,
+            options,
         })
     }
 
@@ -152,6 +206,10 @@ impl Recovery {
         let mut tries = 0;
         loop {
             tries += 1;
+            let mut position = Position::default();
+            if has_stream {
+                position = stream::position(&mut self.conn, &self.profile).await?;
+            }
             let before = moments(&mut self.conn, &self.profile, &vouchers).await?;
             let report = self.watcher.pass().await?;
             let keys = buyers::keys(&mut self.conn, &self.profile, &vouchers).await?;
@@ -173,6 +231,7 @@ impl Recovery {
                 buyers_compared: of_redis(&report).all(|it| it.buyers_without_order.is_some()),
                 is_replica,
                 wait_ms: self.wait_ms(),
+                position,
                 ..Plan::default()
             };
             // The service must not process what is left of them, nor get a stock.
@@ -187,7 +246,7 @@ impl Recovery {
             for (voucher, keys) in vouchers.iter().zip(&keys) {
                 let of_sale = judged.orders.get(voucher).map_or(&[][..], Vec::as_slice);
                 if !of_sale.is_empty() && keys.foreign.is_empty() {
-                    // The service adds buyer and entry in one step.
+                    // The service adds buyer and entry in one step, so these were lost with the sale.
                     let users = of_sale.iter().map(|it| it.user.to_string()).collect();
                     let key = self.profile.buyers(*voucher);
                     lost.insert(*voucher, buyers::absent(&mut self.conn, &key, users).await?);
@@ -202,6 +261,8 @@ impl Recovery {
             plan.stock_compared = is_quiet && complete;
             let by_sale: HashMap<VoucherId, SaleKeys> = vouchers.into_iter().zip(keys).collect();
             self.add_sales(&mut plan, &report, &by_sale, &judged, &lost);
+            plan.maybe_moved.sort_unstable();
+            plan.maybe_moved.dedup();
             return Ok(plan);
         }
     }
@@ -266,7 +327,7 @@ impl Recovery {
         }
         let names = &profile.order;
         let filled = [names.id.as_str(), &names.user, &names.voucher];
-        check_columns(&self.database, profile, &filled).await?;
+        check_tables(&self.database, profile, &filled).await?;
         Ok(has_group)
     }
 
@@ -372,15 +433,17 @@ impl Recovery {
     }
 
     /// Adds the entries of buyers without an order that the group has passed: a consumer acknowledged them without writing
-    /// the order, or the group began after them. No consumer receives them again. Returns whether all were read.
+    /// the order, or the group began after them. No consumer receives them again. Such a buyer has no entry in flight, or an
+    /// older one. Returns whether all were read.
     async fn add_passed(&mut self, entries: &mut Vec<Entry>, now: Millis) -> Result<bool> {
         let crate::watcher::Lasting { without_order, only_closed, .. } = &self.watcher.lasting;
-        let lacking: HashSet<(VoucherId, &str)> =
-            without_order.iter().chain(only_closed).map(|(it, user)| (*it, &**user)).collect();
+        let lacking = without_order.iter().chain(only_closed);
+        let mut lacking: HashSet<(VoucherId, String)> = lacking.cloned().collect();
         let known: HashSet<String> = entries.iter().map(|it| it.pending.id.clone()).collect();
+        let newest = newest_of(&mut self.conn, &self.profile, entries).await?;
+        lacking.extend(newest.users_beyond(&known));
         let (mut after, mut read) = ("0-0".to_owned(), 0);
-        // The set stands for the newest entry of a user: what was before it has ended.
-        let mut newest: HashMap<(VoucherId, UserId), Entry> = HashMap::new();
+        let mut passed = Vec::new();
         while !lacking.is_empty() {
             if read >= self.limits.orders {
                 return Ok(false);
@@ -391,24 +454,18 @@ impl Recovery {
             read += page.len();
             for (id, fields) in page {
                 let asked = order_of(&self.profile, Some(&fields));
-                let is_lacking = |order: &&Order| {
-                    lacking.contains(&(order.voucher, order.user.to_string().as_str()))
-                };
-                let order = asked.as_ref().ok().filter(is_lacking);
-                let Some(place) = order.map(|it| (it.voucher, it.user)) else { continue };
-                if known.contains(&id) {
+                let is_lacking = |it: &Order| lacking.contains(&(it.voucher, it.user.to_string()));
+                if known.contains(&id) || !asked.as_ref().is_ok_and(is_lacking) {
                     continue;
                 }
                 let idle_ms = now.since(Millis(entry_order(&id).0 as i64));
                 let is_stuck = idle_ms >= self.limits.stuck_ms;
                 let (consumer, fields) = (String::new(), Some(fields));
                 let pending = Pending { id, consumer, idle_ms, deliveries: 0, fields };
-                newest.insert(place, Entry { pending, asked, is_stuck, passed: true });
+                passed.push(Entry { pending, asked, is_stuck, passed: true });
             }
         }
-        let mut newest: Vec<Entry> = newest.into_values().collect();
-        newest.sort_by_key(|it| entry_order(&it.pending.id));
-        entries.extend(newest);
+        entries.extend(passed);
         Ok(true)
     }
 
@@ -421,16 +478,52 @@ impl Recovery {
         plan: &mut Plan,
     ) -> Result<Judged> {
         let letters = self.known_letters().await?;
+        let users = entries.iter().filter_map(|it| it.asked.as_ref().ok());
+        let users = users.map(|order| (order.voucher, order.user));
+        let standing = Standing::read(&mut self.conn, &self.profile, users).await?;
+        plan.newest = newest_of(&mut self.conn, &self.profile, entries).await?;
         let (mut planned, mut judged) = (Planned::default(), Judged::default());
-        // Undelivered entries of sales that have moved, before the next one that is planned.
+        // Undelivered entries that are left alone (`EntryPlan::behind`), before the next one that is planned.
         let mut behind = Vec::new();
         for page in entries.chunks_mut(PAGE) {
             let asked: Vec<Order> =
                 page.iter().filter_map(|it| it.asked.as_ref().ok()).copied().collect();
             let mut facts = Facts::read(&self.database, conn, &self.profile, &asked).await?;
             facts.after(&planned);
-            for Entry { pending, asked, is_stuck, passed } in page {
-                let (verdict, fault) = facts.judge(asked);
+            for entry in &*page {
+                let Entry { pending, asked, is_stuck, passed } = entry;
+                let mut about = entry.about(&self.profile);
+                let (mut verdict, mut fault) = facts.judge(asked);
+                let order = asked.as_ref().ok().filter(|_| verdict != Verdict::Written);
+                if let Some(why) = order.and_then(|it| plan.newest.replaced(&pending.id, it)) {
+                    // The set stands for the newest entry of a user.
+                    if *passed {
+                        continue;
+                    }
+                    if is_promise(verdict, fault.as_ref()) {
+                        (verdict, fault) = (Verdict::Refused, Some(why));
+                    }
+                }
+                let buyer = self.buyer_of(&standing, asked);
+                // Its piece may be on sale again, here or in an engine; one that cannot be written anyway is given up only
+                // if it was not given back, because a dead letter can be replayed.
+                let is_promised = match buyer {
+                    Buyer::Unknown => !is_promise(verdict, fault.as_ref()),
+                    Buyer::MaybeMoved => verdict != Verdict::Stuck,
+                    Buyer::Member | Buyer::LostSale => true,
+                };
+                let has_moved = asked.as_ref().is_ok_and(|it| moved.contains(&it.voucher));
+                if let (false, false, Buyer::MaybeMoved, Ok(order)) =
+                    (is_promised, has_moved, buyer, asked)
+                {
+                    plan.maybe_moved.push(order.voucher);
+                }
+                if !is_promised {
+                    if *passed {
+                        continue;
+                    }
+                    (verdict, fault) = (Verdict::NotPromised, Some(OrderError::NotPromised));
+                }
                 let letter = letters.of(&pending.id, asked).filter(|_| *passed).cloned();
                 // One that yields no order was given up before, and each recovery would give it up again; and one with a
                 // letter waits for its replay.
@@ -444,43 +537,50 @@ impl Recovery {
                     facts.plan(order, &mut planned);
                     judged.orders.entry(order.voucher).or_default().push(*order);
                 }
-                let order = asked.as_ref().ok();
-                let buyer = pending
-                    .fields
-                    .as_deref()
-                    .and_then(|fields| stream::waiting(&self.profile, &pending.id, fields, true));
+                let is_processed = *is_stuck && is_promised;
+                if !is_processed && !is_given_up {
+                    judged.leave(&about, verdict);
+                }
                 if !*is_stuck && !is_given_up {
-                    let has_moved = order.is_some_and(|it| moved.contains(&it.voucher));
                     *(if has_moved { &mut plan.moved } else { &mut plan.left }) += 1;
-                    if has_moved && pending.consumer.is_empty() && !*passed {
-                        behind.push(mem::take(&mut pending.id));
-                    }
-                    *judged.left.entry(buyer.map(|it| it.voucher)).or_default() += 1;
-                    if let (Some(order), true) = (order, verdict != Verdict::Written) {
-                        judged.unwritten.entry(order.voucher).or_default().insert(order.user);
+                    if has_moved && entry.is_undelivered() {
+                        behind.push(about.entry);
                     }
                     continue;
                 }
-                let is_undelivered = pending.consumer.is_empty() && !*passed;
-                let entries = if is_given_up { &mut plan.unwritable } else { &mut plan.entries };
-                entries.push(EntryPlan {
-                    entry: mem::take(&mut pending.id),
-                    consumer: Some(mem::take(&mut pending.consumer)).filter(|it| !it.is_empty()),
-                    idle_ms: pending.idle_ms,
-                    deliveries: pending.deliveries,
-                    order_id: order.map(|it| it.id),
-                    user_id: buyer.as_ref().and_then(|it| it.user.parse().ok()).map(UserId),
-                    voucher_id: buyer.map(|it| it.voucher),
-                    verdict,
-                    action: if is_given_up { RecoveryAction::Leave } else { action(verdict) },
-                    fault,
-                    passed: *passed,
-                    letter,
-                    behind: if is_undelivered { mem::take(&mut behind) } else { Vec::new() },
-                });
+                let action = match verdict {
+                    _ if is_given_up || !is_promised => RecoveryAction::Leave,
+                    verdict => action(verdict),
+                };
+                about = EntryPlan { verdict, action, fault, letter, buyer, ..about };
+                if !is_promised {
+                    behind.extend(entry.is_undelivered().then(|| about.entry.clone()));
+                    // What is said about its sale says it.
+                    if buyer != Buyer::MaybeMoved {
+                        plan.not_promised.push(about);
+                    }
+                } else if is_given_up {
+                    plan.unwritable.push(about);
+                } else {
+                    if entry.is_undelivered() {
+                        about.behind = mem::take(&mut behind);
+                    }
+                    plan.entries.push(about);
+                }
             }
         }
         Ok(judged)
+    }
+
+    /// What Redis has of the user of an entry.
+    fn buyer_of(&self, standing: &Standing, asked: &Asked) -> Buyer {
+        let Ok(Order { user, voucher, .. }) = *asked else { return Buyer::Unknown };
+        match (standing.of(voucher, user), standing.has_stock(voucher)) {
+            (Some(true), true) => Buyer::Member,
+            (Some(_), false) if self.options.not_moved => Buyer::LostSale,
+            (Some(_), false) => Buyer::MaybeMoved,
+            _ => Buyer::Unknown,
+        }
     }
 
     fn add_sales(
@@ -513,7 +613,9 @@ impl Recovery {
                 Some(Phase::Running) => true,
                 _ => keys.has_stock,
             };
-            let sets = plan.stock_compared && is_sold && keys.foreign.is_empty();
+            // Whether their pieces have gone back to it is unknown.
+            let is_unknown = plan.not_promised.iter().any(|it| it.voucher_id == Some(voucher));
+            let sets = plan.stock_compared && is_sold && keys.foreign.is_empty() && !is_unknown;
             let mut without_order = users(&lasting.without_order, voucher);
             without_order.retain(|user| !with_entry.contains(user));
             let mut only_closed = users(&lasting.only_closed, voucher);
@@ -527,11 +629,16 @@ impl Recovery {
             }
             // What was promised to buyers without an order is not sold again, unless they are removed. Those of dead
             // letters made now become such buyers.
-            let given_up = plan.entries.iter().filter(of_sale).filter(|it| {
-                let holds_another = matches!(it.fault, Some(OrderError::Holds { .. }));
-                it.action == RecoveryAction::DeadLetter && !holds_another
+            let dead_letters = plan.entries.iter().filter(of_sale).filter(|it| {
+                let has_another = matches!(
+                    it.fault,
+                    Some(OrderError::Holds { .. } | OrderError::BoughtAgain { .. })
+                );
+                it.action == RecoveryAction::DeadLetter && !has_another
             });
-            let given_up: HashSet<String> = given_up
+            let unwritable = plan.unwritable.iter().filter(of_sale);
+            let given_up: HashSet<String> = dead_letters
+                .chain(unwritable)
                 .filter_map(|it| Some(it.user_id?.to_string()))
                 .filter(|user| !with_entry.contains(user) && !without_order.contains(user))
                 .filter(|user| !only_closed.contains(user))
@@ -540,8 +647,11 @@ impl Recovery {
             let in_flight = left(Some(voucher)) + left(None);
             let unwritten = judged.unwritten.get(&voucher).map_or(0, HashSet::len) as u64;
             let is_compared = sale.buyers_without_order.is_some() && !plan.more_entries;
+            // It would be on sale on both sides, and its buyers may be those of an engine.
+            let is_withheld = !keys.has_stock && !self.options.not_moved;
             // An unreadable entry may be the order of one of them, and what is in flight may yet be written.
-            let remove_buyers = self.remove_buyers
+            let remove_buyers = self.options.remove_buyers
+                && !is_withheld
                 && lasting.unreadable == 0
                 && !without_order.is_empty()
                 && in_flight == 0
@@ -557,7 +667,12 @@ impl Recovery {
                 without_order: is_compared.then_some(promised as u64),
                 only_closed: is_compared.then_some(only_closed.len() as u64),
             };
-            let after = figures.target().filter(|_| sets).or(keys.stock);
+            let target = figures.target().filter(|_| sets);
+            if is_withheld && (target.is_some() || !add_buyers.is_empty()) {
+                plan.maybe_moved.push(voucher);
+                add_buyers.clear();
+            }
+            let after = target.filter(|_| !is_withheld).or(keys.stock);
             let sale = SalePlan {
                 voucher_id: voucher,
                 orders: Figure {
@@ -596,7 +711,10 @@ impl Recovery {
         let database = Database::writable(writable.0, writable.1, &self.profile)?;
         done.left = plan.entries.len() as u64;
         let lease = Lease::acquire(&mut self.conn, self.profile.scope(), log.operator()).await?;
+        let watchdog = Watchdog::start(self.redis.connection(), &lease);
         let mut run = Run {
+            newest: plan.newest.clone(),
+            watchdog: &watchdog,
             recovery: self,
             database,
             lease: &lease,
@@ -606,9 +724,11 @@ impl Recovery {
             done,
             skipped: Vec::new(),
             rejected: BTreeMap::new(),
+            waiting: Vec::new(),
         };
         let applied = run.all(&stops).await;
         let synced = log.sync();
+        drop(watchdog);
         let released = lease.release(&mut self.conn).await;
         applied.and(synced).and(released)
     }
@@ -674,6 +794,12 @@ impl Recovery {
     }
 }
 
+/// The newest entries of the users of these.
+async fn newest_of(conn: &mut Connection, profile: &Profile, entries: &[Entry]) -> Result<Newest> {
+    let orders = entries.iter().filter_map(|it| Some((&*it.pending.id, *it.asked.as_ref().ok()?)));
+    Newest::read(conn, profile, orders).await
+}
+
 /// The sales that Redis has keys of, or should have. What one that has moved left behind is its history.
 fn of_redis(report: &Report) -> impl Iterator<Item = &SaleReport> {
     let has_keys = |it: &&SaleReport| {
@@ -696,6 +822,9 @@ struct Run<'r> {
     recovery: &'r mut Recovery,
     database: Database,
     lease: &'r Lease,
+    watchdog: &'r Watchdog,
+    /// The newest entries of the users of the plan, as far as they were read.
+    newest: Newest,
     plan: &'r Plan,
     most: u64,
     log: &'r mut Log,
@@ -704,6 +833,8 @@ struct Run<'r> {
     skipped: Vec<String>,
     /// Sales of which the database accepts no orders, and why: their other entries are not taken.
     rejected: BTreeMap<VoucherId, String>,
+    /// Entries whose order the database did not process while it accepted others, and why.
+    waiting: Vec<(String, String)>,
 }
 
 impl<'r> Run<'r> {
@@ -715,9 +846,7 @@ impl<'r> Run<'r> {
             return Err(AttachError::Refused(why));
         }
         let mut conn = self.database.connection().await?;
-        if let Some(order) = entries.iter().find_map(EntryPlan::order) {
-            try_write(&self.database, &mut conn, &self.recovery.profile, order).await?;
-        }
+        self.try_sales(&mut conn, entries).await?;
         self.create_group().await?;
         for page in entries.chunks(PAGE) {
             for entry in page {
@@ -734,9 +863,7 @@ impl<'r> Run<'r> {
             }
         }
         for sale in &self.plan.sales {
-            let buyers = self.recovery.profile.buyers(sale.voucher_id);
-            self.done.added_buyers +=
-                self.change("SADD", "add_buyer", &buyers, sale, &sale.add_buyers).await?;
+            self.add_buyers(&mut conn, sale).await?;
         }
         let Some(compared) = self.compare(stops).await? else {
             self.done.cut_short = true;
@@ -746,13 +873,20 @@ impl<'r> Run<'r> {
             self.lease.renew(&mut self.recovery.conn).await?;
             self.rebuild(sale).await?;
         }
-        match self.rejected.first_key_value() {
-            Some((voucher, why)) => {
-                let (voucher, sales) = (*voucher, self.rejected.len());
-                Err(AttachError::Refused(reason!("attach-recover-rejects", voucher, sales, why)))
-            }
-            None => Ok(()),
+        if let Some((voucher, why)) = self.rejected.first_key_value() {
+            let (voucher, sales) = (*voucher, self.rejected.len());
+            return Err(AttachError::Refused(reason!(
+                "attach-recover-rejects",
+                voucher,
+                sales,
+                why
+            )));
         }
+        if let Some((entry, why)) = self.waiting.first() {
+            let (entries, entry) = (self.waiting.len(), entry.as_str());
+            return Err(AttachError::Refused(reason!("attach-recover-later", entries, entry, why)));
+        }
+        Ok(())
     }
 
     /// Compares the sales whose stock or buyers change until their figures have lasted; `None` after a signal.
@@ -775,6 +909,7 @@ impl<'r> Run<'r> {
                 tokio::time::sleep(left.min(STEP)).await;
             }
         }
+        self.give_up_rebought(&mut lasting).await?;
         // What this run has left in flight says why.
         if self.done.left == 0 && self.done.locked == 0 {
             for plan in lasting.changed {
@@ -782,6 +917,26 @@ impl<'r> Run<'r> {
             }
         }
         Ok(Some(lasting.sales))
+    }
+
+    /// Gives up the sales of which a buyer who is removed may have bought again since the plan. The moment that the passes
+    /// have seen contains the last entry, so the script that removes buyers finds what is added from here on.
+    async fn give_up_rebought(&mut self, lasting: &mut Lasting<'r>) -> Result<()> {
+        let removed = lasting.sales.iter().flat_map(Compared::removed_users);
+        let removed: Vec<(VoucherId, UserId)> = removed.collect();
+        let Recovery { conn, profile, .. } = &mut *self.recovery;
+        if removed.is_empty() || !profile.has_stream() {
+            return Ok(());
+        }
+        let Position { last, added } = &self.plan.position;
+        let (newest, read) = Newest::after(conn, profile, last, removed.into_iter()).await?;
+        let since = stream::position(conn, profile).await?.added.saturating_sub(*added);
+        lasting.give_up(|sale| {
+            // The service may delete an entry at once.
+            let are_all = read == since;
+            sale.removed_users().any(|(voucher, user)| !are_all || newest.has(voucher, user))
+        });
+        Ok(())
     }
 
     async fn create_group(&mut self) -> Result<()> {
@@ -812,16 +967,17 @@ impl<'r> Run<'r> {
             self.log.add(self.plan.taken, &line(planned, "rejected"))?;
             return Ok(false);
         }
-        let taken = self.take(planned, "").await?;
+        let taken = self.take(planned, planned.verdict, planned.fault.as_ref(), "").await?;
         let (result, count) = match &taken {
             Taken::Gone => ("gone", &mut self.done.changed),
             Taken::Held => ("held", &mut self.done.changed),
             Taken::Moved => ("moved", &mut self.done.changed),
+            Taken::NotPromised => ("not_promised", &mut self.done.not_promised),
             Taken::Locked => ("locked", &mut self.done.locked),
             Taken::Done(_) | Taken::BodyGone => return self.processed(conn, planned, taken).await,
         };
         *count += 1;
-        if matches!(taken, Taken::Moved | Taken::Locked) {
+        if matches!(taken, Taken::Moved | Taken::NotPromised | Taken::Locked) {
             self.skip(planned);
         }
         self.log.add(self.plan.taken, &line(planned, result))?;
@@ -845,13 +1001,17 @@ impl<'r> Run<'r> {
         if planned.place() == "undelivered" {
             self.skipped.clear();
         }
+        let lock = self.lock_of(planned).map(|key| UserLock::new(key, self.lease));
+        self.watchdog.guard(lock.clone());
         let done = self.write(conn, planned, taken).await;
-        let Some(key) = self.lock_of(planned) else { return done };
+        self.watchdog.guard(None);
+        let Some(lock) = lock else { return done };
         // The lock stays until its lease ends if the database may still commit.
         if matches!(done, Err(AttachError::Store(StoreError::Unknown(_)))) {
+            lock.renew(&mut self.recovery.conn).await.ok();
             return done;
         }
-        let unlocked = self.lease.unlock_user(&mut self.recovery.conn, &key).await;
+        let unlocked = lock.release(&mut self.recovery.conn).await;
         let is_processed = done?;
         unlocked?;
         Ok(is_processed)
@@ -869,38 +1029,56 @@ impl<'r> Run<'r> {
         planned: &EntryPlan,
         taken: Taken,
     ) -> Result<bool> {
-        let profile = self.recovery.profile.clone();
-        let (verdict, fault) = match taken {
-            Taken::Done(fields) => match order_of(&profile, Some(&fields)) {
-                Ok(order) => place(&self.database, conn, &profile, order).await?,
-                Err(fault) => (Verdict::Malformed, Some(fault)),
-            },
-            _ => (Verdict::BodyGone, Some(OrderError::Gone)),
+        let asked = match taken {
+            Taken::Done(fields) => order_of(&self.recovery.profile, Some(&fields)),
+            _ => Err(OrderError::Gone),
+        };
+        let outcome = match asked {
+            Ok(order) => self.settle(conn, planned, order).await?,
+            Err(OrderError::Gone) => Outcome::Judged(Verdict::BodyGone, Some(OrderError::Gone)),
+            Err(fault) => Outcome::Judged(Verdict::Malformed, Some(fault)),
+        };
+        let (verdict, fault) = match outcome {
+            Outcome::Judged(verdict, fault) => (verdict, fault),
+            Outcome::NotPromised => return self.not_promised(planned).await,
+            Outcome::Locked => {
+                self.done.locked += 1;
+                self.log.add(self.plan.taken, &line(planned, "locked"))?;
+                return Ok(true);
+            }
+            Outcome::Moved => {
+                self.done.changed += 1;
+                self.log.add(self.plan.taken, &line(planned, "moved"))?;
+                return Ok(true);
+            }
+            Outcome::Later(why) => {
+                self.waiting.push((planned.entry.clone(), why));
+                self.log.add(self.plan.taken, &line(planned, "waits"))?;
+                return Ok(false);
+            }
+            Outcome::SaleRefused(why) => {
+                self.rejected.insert(planned.voucher_id.unwrap_or(VoucherId(0)), why);
+                self.log.add(self.plan.taken, &line(planned, "rejected"))?;
+                return Ok(false);
+            }
         };
         let mut result = "done";
-        match (verdict, &fault) {
-            (Verdict::Stuck | Verdict::Written, _) => {
-                let mut acknowledge = cmd("XACK");
-                acknowledge.arg(&self.plan.stream).arg(&self.plan.group).arg(&planned.entry);
-                self.recovery.conn.query::<u64>(&acknowledge).await?;
-                match verdict {
-                    Verdict::Stuck => self.done.replayed += 1,
-                    _ => self.done.acknowledged += 1,
-                }
+        match verdict {
+            Verdict::Stuck => {
+                self.acknowledge(planned).await?;
+                self.done.replayed += 1;
             }
-            (_, fault) => {
+            Verdict::Written => {
+                self.acknowledge(planned).await?;
+                self.done.acknowledged += 1;
+            }
+            _ => {
                 // Stored text has no language.
                 let why =
                     in_english(|| fault.as_ref().map_or_else(String::new, ToString::to_string));
-                if let (Verdict::Refused, Some(order)) = (verdict, planned.order())
-                    && !self.accepts_others(conn, order).await?
-                {
-                    self.rejected.insert(order.voucher, why);
-                    self.log.add(self.plan.taken, &line(planned, "rejected"))?;
-                    return Ok(false);
-                }
-                match self.take(planned, &why).await? {
+                match self.take(planned, verdict, fault.as_ref(), &why).await? {
                     Taken::Done(_) | Taken::BodyGone => self.done.dead_letters += 1,
+                    Taken::NotPromised => return self.not_promised(planned).await,
                     other => {
                         self.done.changed += 1;
                         result = if other == Taken::Moved { "moved" } else { "gone" };
@@ -915,27 +1093,59 @@ impl<'r> Run<'r> {
         Ok(true)
     }
 
-    /// Whether the database accepts an order of the same sale beside one that it has rejected: of another planned entry, or
-    /// like it for another user. Otherwise it is not about that order.
-    async fn accepts_others(&self, conn: &mut PlainConnection, like: Order) -> Result<bool> {
-        let entries = self.plan.entries.iter().filter_map(EntryPlan::order);
-        let planned = entries.filter(|it| it.voucher == like.voucher && it.user != like.user);
-        let (database, profile) = (&self.database, &self.recovery.profile);
-        for other in planned.take(TRIED).chain(like_for_others(like)) {
-            if try_write(database, conn, profile, other).await? {
-                return Ok(true);
-            }
+    /// Leaves an entry that was taken: no consumer receives again what the group has passed.
+    async fn not_promised(&mut self, planned: &EntryPlan) -> Result<bool> {
+        if planned.passed {
+            self.acknowledge(planned).await?;
         }
-        Ok(false)
+        self.done.not_promised += 1;
+        self.log.add(self.plan.taken, &line(planned, "not_promised"))?;
+        Ok(true)
     }
 
-    /// Claims an entry and locks its user, or with a reason moves it to the dead letters.
-    async fn take(&mut self, planned: &EntryPlan, why: &str) -> Result<Taken> {
+    async fn acknowledge(&mut self, planned: &EntryPlan) -> Result<()> {
+        let mut acknowledge = cmd("XACK");
+        acknowledge.arg(&self.plan.stream).arg(&self.plan.group).arg(&planned.entry);
+        Ok(self.recovery.conn.query::<u64>(&acknowledge).await.map(drop)?)
+    }
+
+    /// Claims an entry with this verdict and locks its user, or with a reason moves it to the dead letters.
+    async fn take(
+        &mut self,
+        planned: &EntryPlan,
+        verdict: Verdict,
+        fault: Option<&OrderError>,
+        why: &str,
+    ) -> Result<Taken> {
+        let asked = planned.asked().filter(|_| is_promise(verdict, fault));
+        loop {
+            if asked.is_some_and(|it| self.newest.replaced(&planned.entry, &it).is_some()) {
+                return Ok(Taken::NotPromised);
+            }
+            if let Some(taken) = self.take_now(planned, asked.as_ref(), why).await? {
+                return Ok(taken);
+            }
+            let Recovery { conn, profile, .. } = &mut *self.recovery;
+            self.newest.read_on(conn, profile).await?;
+        }
+    }
+
+    /// The script that takes an entry, if the service still promises what is `asked`; `None` if more entries were added
+    /// than it reads.
+    async fn take_now(
+        &mut self,
+        planned: &EntryPlan,
+        asked: Option<&Order>,
+        why: &str,
+    ) -> Result<Option<Taken>> {
         let mut take = scripts::ATTACH_TAKE.prepare_invoke();
         take.key(&self.plan.stream).key(attach_dead(&self.plan.stream));
         // No sale is number 0, so an unreadable one has no mark.
         let voucher = planned.voucher_id.unwrap_or(VoucherId(0));
-        take.key(mark_of(&self.recovery.profile, voucher));
+        let profile = &self.recovery.profile;
+        take.key(mark_of(profile, voucher))
+            .key(profile.stock(voucher))
+            .key(profile.buyers(voucher));
         if let Some(lock) = self.lock_of(planned) {
             take.key(lock);
         }
@@ -944,9 +1154,11 @@ impl<'r> Run<'r> {
         let idle = planned.order_id.map_or(0, |_| self.recovery.limits.stuck_ms);
         take.arg(idle).arg(why);
         take.arg(planned.consumer.as_deref().unwrap_or_default()).arg(planned.place());
-        take.arg(self.lease.owner()).arg(USER_LEASE.as_millis() as u64).arg(&planned.behind);
-        take.arg(&self.skipped);
-        Ok(self.recovery.conn.invoke(&take).await?)
+        take.arg(self.lease.owner()).arg(USER_LEASE.as_millis() as u64);
+        take.arg(&promise_of(profile, asked, planned.buyer, &self.newest));
+        take.arg(&planned.behind).arg(&self.skipped);
+        let TakeReply(taken) = self.recovery.conn.invoke(&take).await?;
+        Ok(taken)
     }
 
     /// Removes buyers of a sale and sets its stock, unless it has changed since it was compared.
@@ -1023,42 +1235,73 @@ impl<'r> Run<'r> {
         self.log.sync()
     }
 
-    /// Adds or removes users of a set; returns how many were.
-    async fn change(
-        &mut self,
-        command: &str,
-        action: &str,
-        key: &str,
-        sale: &SalePlan,
-        users: &[String],
-    ) -> Result<u64> {
-        let mut changed = 0;
-        for page in users.chunks(PAGE) {
+    /// Adds the users who still have a live order, and those with an entry while the sale still has no stock.
+    async fn add_buyers(&mut self, conn: &mut PlainConnection, sale: &SalePlan) -> Result<()> {
+        let voucher = sale.voucher_id;
+        for page in sale.add_buyers.chunks(PAGE) {
             self.lease.renew(&mut self.recovery.conn).await?;
-            for result in ["planned", "done"] {
-                if result == "done" {
-                    let mut change = cmd(command);
-                    changed += self.recovery.conn.query::<u64>(change.arg(key).arg(page)).await?;
-                }
-                for user in page {
-                    let mut line = Line { action, result, ..Line::default() };
-                    (line.voucher, line.user) = (Some(sale.voucher_id), Some(user.as_str()));
-                    self.log.add(self.plan.taken, &line)?;
-                }
-                self.log.sync()?;
+            self.record(voucher, &mut add_lines(page), "planned")?;
+            let profile = &self.recovery.profile;
+            let live = live_users(&self.database, conn, profile, voucher, page).await?;
+            let (live, others): (Vec<_>, Vec<_>) =
+                page.iter().cloned().partition(|user| live.contains(user));
+            for (users, is_lost) in [(live, false), (others, true)] {
+                let may = !is_lost || sale.redis_stock.now.is_none();
+                let added = match &users[..] {
+                    [] => continue,
+                    users if may => self.add_page(voucher, users, is_lost).await?,
+                    _ => None,
+                };
+                let result = if added.is_some() { "done" } else { "stale" };
+                self.done.added_buyers += added.unwrap_or(0);
+                self.done.skipped_buyers += if added.is_none() { users.len() as u64 } else { 0 };
+                self.record(voucher, &mut add_lines(&users), result)?;
             }
         }
-        Ok(changed)
+        Ok(())
+    }
+
+    /// The script that adds buyers; `None` if the sale has changed since the plan.
+    async fn add_page(
+        &mut self,
+        voucher: VoucherId,
+        users: &[String],
+        is_lost: bool,
+    ) -> Result<Option<u64>> {
+        let profile = &self.recovery.profile;
+        let mut add = scripts::ATTACH_ADD_BUYERS.prepare_invoke();
+        add.key(profile.buyers(voucher)).key(profile.stock(voucher)).key(mark_of(profile, voucher));
+        add.arg(u8::from(is_lost)).arg(users);
+        let added: i64 = self.recovery.conn.invoke(&add).await?;
+        Ok(u64::try_from(added).ok())
     }
 }
 
-/// Orders like this one for users near this one, with an ID that a counter of the day does not reach.
-fn like_for_others(order: Order) -> impl Iterator<Item = Order> {
-    let id = OrderId::from_i64(order.id.as_i64() | 0xffff_ffff);
-    NEAR.iter().filter_map(move |near| {
-        let user = UserId(order.user.0.checked_add(*near)?);
-        Some(Order { id: id?, user, ..order })
-    })
+/// The arguments of `lua/promise.lua`.
+fn promise_of(
+    profile: &Profile,
+    asked: Option<&Order>,
+    planned: Buyer,
+    newest: &Newest,
+) -> [String; 8] {
+    let text = |of: fn(&Order) -> String| asked.map_or_else(String::new, of);
+    let names = &profile.entry;
+    [
+        text(|it| it.user.to_string()),
+        u8::from(planned != Buyer::Member).to_string(),
+        newest.seen().to_owned(),
+        names.voucher.clone(),
+        text(|it| it.voucher.to_string()),
+        names.user.clone(),
+        names.order.clone(),
+        text(|it| it.id.to_string()),
+    ]
+}
+
+/// The lines about buyers who are added.
+fn add_lines(users: &[String]) -> Vec<Line<'_>> {
+    let line = |user| Line { action: "add_buyer", user: Some(user), ..Line::default() };
+    users.iter().map(String::as_str).map(line).collect()
 }
 
 /// The line about the stock of a sale.

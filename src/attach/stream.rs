@@ -320,10 +320,20 @@ pub(crate) async fn idle(conn: &mut Connection, profile: &Profile) -> Result<Has
     Ok(consumers.iter().filter_map(named).collect())
 }
 
-/// The ID that was added last.
-pub(crate) async fn last_id(conn: &mut Connection, profile: &Profile) -> Result<String> {
+/// How far a stream has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The ID that was added last.
+    pub(crate) last: String,
+    /// Number of entries that were ever added.
+    pub(crate) added: u64,
+}
+
+/// How far the stream has come.
+pub(crate) async fn position(conn: &mut Connection, profile: &Profile) -> Result<Position> {
     let stream: Info = conn.query(cmd("XINFO").arg("STREAM").arg(&profile.stream.key)).await?;
-    Ok(field(&stream, "last-generated-id").unwrap_or_default())
+    let last = field(&stream, "last-generated-id").unwrap_or_default();
+    Ok(Position { last, added: field(&stream, "entries-added").unwrap_or(0) })
 }
 
 /// Adds the pending entries.

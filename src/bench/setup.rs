@@ -135,8 +135,8 @@ impl Bench {
             conn.query::<u64>(cmd("UNLINK").arg(name)).await?;
         }
         for sale in &self.made {
-            store.set_state(sale.id(), SaleState::Ended, None).await?;
-            store.set_state(sale.id(), SaleState::Archived, None).await?;
+            store.set_state(sale.id(), SaleState::Ended, None, &[]).await?;
+            store.set_state(sale.id(), SaleState::Archived, None, &[]).await?;
         }
         self.made.clear();
         Ok(())

@@ -227,7 +227,12 @@ fn preview(sale: &SaleAudit) -> String {
     text.extend(sale.cures().iter().map(|cure| format!("\n    {cure}")));
     let manual = |finding: &Finding| match finding {
         Finding::Stranded(_) => text!("cli-repair-stranded", finding),
-        _ => text!("cli-repair-manual", finding),
+        _ => match finding.missing_pieces() {
+            Some(missing) => {
+                text!("cli-repair-oversold", finding, voucher = sale.voucher_id, missing)
+            }
+            None => text!("cli-repair-manual", finding),
+        },
     };
     let left = sale.findings.iter().filter(|finding| finding.cure().is_none());
     text.extend(left.map(|finding| format!("\n    {}", manual(finding))));
@@ -271,7 +276,9 @@ fn render(report: &Report, repairing: bool) -> String {
     }
     text + &match error {
         Some(error) => text!("cli-audit-failed-because", error),
-        None if audit.sales.is_empty() && audit.balanced => Label("cli-audit-nothing").to_owned(),
+        None if audit.sales.is_empty() && audit.balanced => {
+            Label("ledger-no-sales-yet-nothing").to_owned()
+        }
         None => incomplete(audit)
             .filter(|_| partitions.is_empty())
             .unwrap_or_else(|| conclusion(audit.balanced).to_owned()),

@@ -195,6 +195,10 @@ impl QuickArgs {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> Result<u8> {
+    // Each of them writes to the servers that it measures.
+    if config.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
     match command {
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
@@ -313,9 +317,6 @@ async fn measured<T>(
     out: Output,
     run: impl AsyncFnOnce(Deployment, &CancellationToken) -> Result<T, EngineError>,
 ) -> Result<T> {
-    if config.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
     let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
     let measuring = on_servers(config, out, async |deployment| run(deployment, &stop).await);
     signals.cancelling(&stop, Box::pin(measuring)).await

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::Args;
 use seckill_console::{LabSetup, Options};
 use seckill_engine::EngineError;
-use seckill_http::Server;
+use seckill_http::{HttpSettings, Server};
 use seckill_model::Label;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     display_args::DisplayArgs,
     lab,
     output::socket_address,
-    serve::{self, TlsArgs},
+    serve::{self, LoginArgs, TlsArgs},
 };
 
 /// Unlike `seckill serve`, ignores `SECKILL_LISTEN`: a console on the host of a server would try to bind the same address.
@@ -24,12 +24,14 @@ pub(super) struct ConsoleArgs {
     listen: Option<SocketAddr>,
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    login: LoginArgs,
 }
 
 impl ConsoleArgs {
     /// Rejects options that would have no effect.
     pub(super) fn check(&self, has_command: bool, config: &Config) -> Result<()> {
-        let given = self.listen.is_some() || self.tls.is_given();
+        let given = self.listen.is_some() || self.tls.is_given() || self.login.demo_login;
         let why = match self.listen {
             _ if has_command && given => Label("cli-listen-with-command"),
             None if given => Label("cli-listen-missing"),
@@ -54,11 +56,17 @@ pub(super) async fn run(
     let lab = LabSetup { program: lab::program().ok(), ..LabSetup::default() };
     let options = Options { lab, ..display.options(config)? };
     let server = args.listen.map(|address| args.tls.bind(address)).transpose()?;
+    let settings = args.login.over(&config.http);
+    let server = server.map(|server| (server, settings));
     let show = async |context: &mut Context| show(context, options, server).await;
     Box::pin(Context::with(config, out, Needs::Node, show)).await
 }
 
-async fn show(context: &mut Context, options: Options, server: Option<Server>) -> Result<u8> {
+async fn show(
+    context: &mut Context,
+    options: Options,
+    server: Option<(Server, HttpSettings)>,
+) -> Result<u8> {
     let node = context.start_node().await?;
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
     let showing = async {
@@ -69,8 +77,7 @@ async fn show(context: &mut Context, options: Options, server: Option<Server>) -
         }
     };
     let shown = match server {
-        Some(server) => {
-            let settings = context.config.http.clone();
+        Some((server, settings)) => {
             Box::pin(serve::while_working(&node, server, settings, showing)).await
         }
         None => showing.await,

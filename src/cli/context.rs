@@ -2,7 +2,7 @@
 
 use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
-use seckill_console::{event_name, localized_result};
+use seckill_console::localized_result;
 use seckill_engine::{
     EngineError, Operator,
     commands::{audit_record, command_handler::login_name, outcome::CommandOutcome},
@@ -358,11 +358,11 @@ impl Context {
         self.outbox.write(&self.store).await;
         for entry in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
             tracing::error!(?entry, "the audit log does not contain this line");
-            let (action, result) = (event_name(&entry.action), localized_result(&entry.result));
+            let (command, result) = (typed(&entry.action), localized_result(&entry.result));
             let message = if entry.failed() {
-                text!("cli-failed-and-not-logged", action, result)
+                text!("cli-failed-and-not-logged", command, result)
             } else {
-                text!("cli-done-but-not-logged", action, result)
+                text!("cli-done-but-not-logged", command, result)
             };
             CliError::failed(message).print();
         }
@@ -388,5 +388,56 @@ pub(super) async fn stop(redis: &Redis) -> Result<(), DataDirError> {
     match redis.managed() {
         Some(server) => server.detach().await,
         None => Ok(()),
+    }
+}
+
+/// The command as it is typed, from its name in the audit log.
+fn typed(action: &str) -> &str {
+    match action.strip_suffix(" begun").unwrap_or(action) {
+        "sale cut" => "sale restock",
+        "audit repair" => "audit --repair",
+        "order pay" => "orders pay",
+        "lock release" => "locks release",
+        "job run" => "jobs run",
+        "job pause" => "jobs pause",
+        "job resume" => "jobs resume",
+        typed => typed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use seckill_engine::commands::Command;
+    use seckill_model::{OrderId, VoucherId};
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_named_as_it_is_typed() {
+        let (voucher, job) = (VoucherId(1), || "close-overdue".to_owned());
+        let order = "665373799471624262".parse::<OrderId>();
+        for command in [
+            Command::PauseSale(voucher),
+            Command::Restock { voucher, by: 1 },
+            Command::Restock { voucher, by: -1 },
+            Command::Repair(Vec::new()),
+            Command::Pay(order.unwrap()),
+            Command::ReleaseLock { name: job(), owner: job() },
+            Command::RunJob(job()),
+            Command::SwitchJob { job: job(), paused: true },
+            Command::SwitchJob { job: job(), paused: false },
+        ] {
+            let (name, _) = audit_record::describe(&command);
+            let mut cli = crate::Cli::command();
+            for word in typed(name).split(' ') {
+                let is_flag = cli.get_arguments().any(|it| {
+                    it.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long))
+                });
+                let found = cli.find_subcommand(word).cloned();
+                assert!(is_flag || found.is_some(), "'{name}' is typed '{}'", typed(name));
+                cli = found.unwrap_or(cli);
+            }
+        }
     }
 }

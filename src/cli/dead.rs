@@ -314,7 +314,7 @@ fn describe(shown: &Shown) -> String {
 fn tally(letters: &LetterCounts, gone: u64) -> String {
     let named = |it: LetterVerdict| text!("common-named", name = verdict(it), text = it.why());
     let of = |it: &LetterVerdict| (letters.of(*it), named(*it));
-    let text = text!("cli-dead-count", letters = letters.total());
+    let text = text!("subject-letters", count = letters.total());
     let counted: Vec<_> = LetterVerdict::ALL.iter().map(of).collect();
     text + &counts(&counted) + &counts(&[(gone, Label("cli-dead-not-found"))])
 }

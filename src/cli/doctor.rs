@@ -1,6 +1,6 @@
 //! `seckill doctor`: checks with results and fixes.
 
-use std::{fmt::Display, io::IsTerminal as _};
+use std::{fmt::Display, fs, io::IsTerminal as _, os::unix::fs::MetadataExt as _, path::Path};
 
 use seckill_attach::doctor::Grade;
 use seckill_engine::{deployment, telemetry::write_probe::takes_writes};
@@ -137,7 +137,7 @@ fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
     // Other users must not read the data.
     let inside = dir.database_url();
     let database = seckill_store::file_of(config.database.as_ref().unwrap_or(&inside));
-    let wide: Vec<String> = [Some(dir.path().to_owned()), database, Some(dir.log_path())]
+    let wide: Vec<String> = [Some(dir.path().to_owned()), database.clone(), Some(dir.log_path())]
         .into_iter()
         .flatten()
         .filter_map(|path| Some((others_may(&path)?, path)))
@@ -149,10 +149,21 @@ fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
         let found = text!("cli-doctor-open-to-others", paths = wide.join(&Label("list-items")));
         report.check("permissions", false, found, Label("cli-doctor-chmod"));
     }
-    if let Ok(space) = rustix::fs::statvfs(dir.path()) {
+    disk("disk", dir.path(), Label("cli-doctor-free-space"), report);
+    let device = |path: &Path| fs::metadata(path).map(|it| it.dev()).ok();
+    // The file is created later if it is missing.
+    let place = database.as_deref().and_then(|it| it.ancestors().find(|at| at.exists()));
+    if let Some(place) = place.filter(|it| device(it) != device(dir.path())) {
+        disk("database disk", place, Label("cli-doctor-free-database-space"), report);
+    }
+}
+
+/// The free space of the file system that this path is on.
+fn disk(name: &'static str, path: &Path, fix: Label, report: &mut Report) {
+    if let Ok(space) = rustix::fs::statvfs(path) {
         let free = space.f_bavail.saturating_mul(space.f_frsize);
-        let found = text!("cli-doctor-disk", mib = free >> 20);
-        report.check("disk", free >= ENOUGH_BYTES, found, Label("cli-doctor-free-space"));
+        let found = text!("cli-doctor-disk", mib = free >> 20, path = path.display());
+        report.check(name, free >= ENOUGH_BYTES, found, fix);
     }
 }
 
@@ -162,8 +173,8 @@ async fn redis(context: &Context, report: &mut Report) {
     if let Err(error) = conn.multiplexed(HOME).await {
         return report.unreachable("redis", error);
     }
-    let version = conn.server(HOME).map_or_else(String::new, |server| server.version.clone());
-    report.ok("redis", text!("cli-doctor-redis", version, place = context.redis.address()));
+    let product = conn.server(HOME).map_or_else(String::new, |server| server.product.clone());
+    report.ok("redis", text!("cli-doctor-redis", product, place = context.redis.address()));
     match conn.setting(HOME, "appendonly").await {
         Ok(on) if on == "yes" => {
             let fsync = conn.setting(HOME, "appendfsync").await.unwrap_or_default();
@@ -175,11 +186,22 @@ async fn redis(context: &Context, report: &mut Report) {
             let found = Label("cli-doctor-no-aof").to_owned();
             report.check("append-only file", false, found, Label("cli-doctor-turn-on-aof"));
         }
-        Err(_) => report.note("append-only file", Label("cli-doctor-no-config"), None),
+        // CONFIG is forbidden, or renamed.
+        Err(_) => match conn.info(HOME, "persistence", "aof_enabled").await.as_deref() {
+            Ok("0") => {
+                let found = Label("cli-doctor-no-aof").to_owned();
+                report.check("append-only file", false, found, Label("cli-doctor-turn-on-aof"));
+            }
+            Ok(_) => report.note("append-only file", Label("cli-doctor-aof-on"), None),
+            Err(_) => report.note("append-only file", Label("cli-doctor-no-config"), None),
+        },
     }
-    if let Ok(policy) = conn.setting(HOME, "maxmemory-policy").await {
-        let is_safe = policy == "noeviction";
-        report.check("eviction", is_safe, policy, Label("cli-doctor-no-eviction"));
+    match conn.info(HOME, "memory", "maxmemory_policy").await {
+        Ok(policy) => {
+            let is_safe = policy == "noeviction";
+            report.check("eviction", is_safe, policy, Label("cli-doctor-no-eviction"));
+        }
+        Err(_) => report.note("eviction", Label("cli-doctor-no-config"), None),
     }
 }
 
@@ -210,11 +232,11 @@ async fn commands(context: &Context, report: &mut Report) {
     let Some((_, why)) = denied.first() else {
         return report.ok("commands", Label("cli-doctor-commands"));
     };
-    let mut names: Vec<&str> = denied.iter().map(|(name, _)| *name).collect();
+    let mut names: Vec<&str> = denied.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let rule = |name: &&str| format!("+{}", name.to_lowercase().replace(' ', "|"));
-    let rules = names.iter().map(rule).collect::<Vec<_>>().join(" ");
+    let rules: Vec<String> = names.iter().map(|name| commands::acl_rule(name)).collect();
+    let rules = rules.join(" ");
     let found = text!("cli-doctor-refused", names = names.join(&Label("list-items")), why);
     report.check("commands", false, found, text!("cli-doctor-acl", rules));
 }

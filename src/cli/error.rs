@@ -164,9 +164,10 @@ impl From<LabError> for CliError {
 
 impl From<AttachError> for CliError {
     fn from(error: AttachError) -> Self {
+        let text = error.to_string();
         match error {
-            AttachError::Redis(error) => error.into(),
-            AttachError::Store(error) => error.into(),
+            AttachError::Redis(error) => Self { text: text.into(), ..error.into() },
+            AttachError::Store(error) => Self { text: text.into(), ..error.into() },
             AttachError::Mismatch(reason) | AttachError::Refused(reason) => {
                 Self::failed(reason.to_string())
             }

@@ -25,6 +25,7 @@ mod logging;
 mod man;
 mod orders;
 mod output;
+mod output_file;
 mod pending;
 mod reply;
 mod rush;
@@ -47,7 +48,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::Mode;
-use seckill_model::{OsError, text};
+use seckill_model::{Message, OsError, local_zone, text};
 use tokio::runtime;
 
 use self::{
@@ -293,6 +294,8 @@ impl Cli {
         // The demo has an audience.
         config.mask_users |= matches!(command, Some(Command::Demo(_)));
         if !describes {
+            // Each command shows or reads local times.
+            local_zone().map_err(|why| CliError::usage(Message::of(&why)))?;
             config.check().map_err(|(_, why)| CliError::usage(why))?;
         }
         console.check(command.is_some(), &config)?;

@@ -2,12 +2,14 @@
 
 use std::{
     fmt,
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Write},
-    path::Path,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 
+use rustix::fs::{FlockOperation, flock};
 use seckill_model::{in_english, is_display_control, text};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::{
@@ -20,7 +22,7 @@ use tracing_subscriber::{
 
 use crate::error::{CliError, Result};
 
-/// A larger file is rotated at the next start.
+/// A larger file is renamed, in place of the one before: together, the log takes at most about twice as much.
 const LARGE: u64 = 16 * 1024 * 1024;
 
 const DEFAULT_FILTER: &str = "info,sqlx=warn";
@@ -33,10 +35,7 @@ pub(super) fn to_file(path: &Path) -> Result<()> {
     let targets: Targets = filter.parse().map_err(|why: ParseError| {
         CliError::usage(text!("cli-log-filter-invalid", filter, why, example = EXAMPLE))
     })?;
-    if path.metadata().is_ok_and(|meta| meta.len() > LARGE) {
-        let _ = std::fs::rename(path, path.with_extension("log.1"));
-    }
-    let Ok(file) = OpenOptions::new().create(true).append(true).open(path) else { return Ok(()) };
+    let Ok(file) = Rotated::open(path, LARGE) else { return Ok(()) };
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .log_internal_errors(false)
@@ -64,6 +63,69 @@ where
     ) -> fmt::Result {
         in_english(|| self.0.format_event(context, writer, event))
     }
+}
+
+/// A file that is renamed to `….log.1` when it has become large, and begun again.
+///
+/// Written here: all processes on a data directory append to this file, and the crates for this count only the bytes of
+/// their own process and go on with a file that another one has renamed.
+struct Rotated {
+    path: PathBuf,
+    file: File,
+    inode: u64,
+    most: u64,
+}
+
+impl Rotated {
+    fn open(path: &Path, most: u64) -> io::Result<Self> {
+        let (file, inode) = append_to(path)?;
+        Ok(Self { path: path.to_owned(), file, inode, most })
+    }
+
+    /// Selects the file to append to, with one system call unless it has become large or was renamed.
+    fn select(&mut self) -> io::Result<()> {
+        match self.path.metadata() {
+            Ok(found) if found.ino() == self.inode => {
+                if found.len() <= self.most {
+                    return Ok(());
+                }
+                self.rotate()?;
+            }
+            // Another process has renamed it, or it was deleted.
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        (self.file, self.inode) = append_to(&self.path)?;
+        Ok(())
+    }
+
+    /// Renames the file, unless another process has done so: the lock is on the file, not on its name.
+    fn rotate(&self) -> io::Result<()> {
+        flock(&self.file, FlockOperation::LockExclusive)?;
+        if self.path.metadata()?.ino() == self.inode {
+            std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Rotated {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.select()?;
+        self.file.write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The file and its inode, which is not reused while the file is open.
+fn append_to(path: &Path) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    let inode = file.metadata()?.ino();
+    Ok((file, inode))
 }
 
 /// Replaces control characters, because log lines quote untrusted text.
@@ -102,6 +164,28 @@ mod tests {
         assert!(!read.contains(|c| is_display_control(c) && c != '\n'), "{read:?}");
         assert!(read.contains("火锅·a·b·c") && read.ends_with('\n'), "{read:?}");
         assert_eq!(read.lines().count(), 1, "{read:?}");
+    }
+
+    /// Two processes, here two open files, append to one log.
+    #[test]
+    fn a_log_is_rotated_while_it_is_written_and_bounded() {
+        const MOST: u64 = 1_000;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("seckill.log");
+        let mut writers = [(); 2].map(|()| Rotated::open(&path, MOST).unwrap());
+        let line = [b'x'; 99];
+        let size = |path: &Path| path.metadata().unwrap().len();
+        for n in 0..1_000 {
+            writers[n % 2].write_all(&line).unwrap();
+            writers[n % 2].write_all(b"\n").unwrap();
+            assert!(size(&path) <= MOST + 200, "{n}");
+        }
+        let old = path.with_extension("log.1");
+        assert!((MOST..=MOST + 200).contains(&size(&old)), "{}", size(&old));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+        std::fs::remove_file(&path).unwrap();
+        writers[0].write_all(&line).unwrap();
+        assert_eq!(size(&path), 99, "a log that was deleted begins again");
     }
 
     #[test]

@@ -138,11 +138,11 @@ fn render(shown: &Shown) -> String {
         Location::Lost { user_id, voucher_id } => {
             text!("cli-orders-lost", of = of(user_id, voucher_id))
         }
-        Location::Unknown => Label("cli-orders-unknown").to_owned(),
+        Location::Unknown => Label("orders-unknown-not-in-sql-stream").to_owned(),
     };
     let Decoded { issued, sequence, day } = shown.decoded;
     let (issued, sequence) = (local(issued), sequence.to_string());
-    let issued = text!("cli-orders-issued", issued, sequence, day);
+    let issued = text!("orders-issued-number-of-utc", issued, sequence, day);
     format!("{}\n  {state}\n  {issued}", text!("cli-order", id = shown.id))
 }
 

@@ -1,7 +1,6 @@
 //! `seckill pending`: entries that were delivered but not acknowledged.
 
 use std::{
-    fs::OpenOptions,
     io::{self, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -26,6 +25,7 @@ use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, error,
     number, or_dash,
     output::{filter, finished},
+    output_file::{Existing, OutputFile},
     reply, span,
 };
 
@@ -164,14 +164,9 @@ async fn show(context: &mut Context, which: Which, file: Option<PathBuf>) -> Res
 }
 
 fn save(plan: &Plan, path: &Path) -> Result<()> {
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            CliError::failed(text!("cli-plan-exists", path = path.display()))
-        }
-        _ => CliError::not_written(path, &error),
-    };
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
-    plan.copy_to(&mut file).and_then(|()| file.sync_all()).map_err(failed)
+    let mut file = OutputFile::create(path.to_owned(), Existing::Keep)?;
+    plan.copy_to(&mut file).map_err(|error| file.failed(&error))?;
+    file.finish()
 }
 
 async fn make(operator: &Operator, out: Output, which: Which) -> Result<Plan> {

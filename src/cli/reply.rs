@@ -38,7 +38,12 @@ pub(super) async fn run_once(
 
 /// The reply, and the next step.
 pub(super) fn text(reply: &Reply) -> String {
-    let next = match reply {
+    next(reply).map_or_else(|| reply.to_string(), |next| format!("{reply}\n{next}"))
+}
+
+/// The next step, if there is one.
+pub(super) fn next(reply: &Reply) -> Option<String> {
+    Some(match reply {
         Reply::SaleCreated(voucher) => text!("cli-next-sale-created", voucher),
         Reply::VoucherBought(order) => text!("cli-next-bought", order),
         Reply::Paid { order, payment: Payment::NotFound } => text!("cli-next-not-found", order),
@@ -53,9 +58,8 @@ pub(super) fn text(reply: &Reply) -> String {
         {
             Label("cli-next-waiting").to_owned()
         }
-        _ => return reply.to_string(),
-    };
-    format!("{reply}\n{next}")
+        _ => return None,
+    })
 }
 
 /// The keys are a contract of `--json`.

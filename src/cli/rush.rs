@@ -1,11 +1,11 @@
 //! `seckill rush`: simulated buyers.
 
-use std::{fs::File, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use seckill_engine::{
     Command, EngineError, LoadReport, LoadTest, Reply, admission::AdmissionError,
-    commands::AggregateLine,
+    commands::AggregateLine, recovery::adoption::shards_of,
 };
 use seckill_model::{Label, Message, Outcome, VoucherId, text};
 use seckill_redis::connection::LostServer;
@@ -14,6 +14,7 @@ use url::Url;
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result, Table, indented,
+    output_file::{Existing, OutputFile},
     rush_http::{self, Buyers},
     signals::Signals,
     table,
@@ -74,10 +75,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
         return Err(EngineError::ReadOnly.into());
     }
     // An unwritable file is reported before a request is sent.
-    let csv = args.csv.map(|path| match File::create(&path) {
-        Ok(file) => Ok((path, file)),
-        Err(error) => Err(CliError::not_written(&path, &error)),
-    });
+    let csv = args.csv.map(|path| OutputFile::create(path, Existing::Replace));
     let csv = csv.transpose()?;
     let mut signals = Signals::listen()?;
     let (report, lost) = if let Some(tokens) = tokens {
@@ -88,9 +86,10 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
         let rush = async |context: &mut Context| rush(context, plan, &mut signals).await;
         Context::with(config, out, Needs::Both, rush).await?
     };
-    if let Some((path, file)) = csv {
-        let written = write_csv(file, &report.aggregate);
-        written.map_err(|error| CliError::not_written(&path, &error.into()))?;
+    if let Some(mut file) = csv {
+        let written = write_csv(&mut file, &report.aggregate);
+        written.map_err(|error| file.failed(&error.into()))?;
+        file.finish()?;
     }
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
     let code = out.verdict(well, &report, || render(&report))?;
@@ -103,7 +102,7 @@ async fn rush(
     plan: LoadTest,
     signals: &mut Signals,
 ) -> Result<(LoadReport, Vec<LostServer>)> {
-    context.store.sale(plan.voucher).await?;
+    shards_of(&mut context.servers(), plan.voucher.into()).await?;
     let node = context.start_node().await?;
     // The engine runs until every buyer has a reply.
     let stop = node.stopping().child_token();
@@ -152,7 +151,7 @@ fn render(report: &LoadReport) -> String {
 }
 
 /// Writes the aggregate report as CSV; latencies in microseconds.
-fn write_csv(file: File, lines: &[AggregateLine]) -> csv::Result<()> {
+fn write_csv(file: &mut OutputFile, lines: &[AggregateLine]) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(file);
     for line in lines {
         csv.serialize(line)?;

@@ -1,19 +1,27 @@
 //! `seckill sale`: creates, shows and controls sales.
 
+use std::slice;
+
 use clap::{Args, Subcommand};
-use seckill_console::phase;
-use seckill_engine::{Command, EngineError, Operator, Reply, SaleLine};
-use seckill_model::{
-    Label, Millis, NewSale, Phase, Sale, SaleState, ShardId, VoucherId, When, sale::check_restock,
-    text,
+use jiff::tz::TimeZone;
+use seckill_console::sale_phase;
+use seckill_engine::{
+    Command, EngineError, Operator, Reply, SaleLine, recovery::adoption::shards_of,
+    telemetry::snapshot::SqlCopy,
 };
-use seckill_redis::stream_stats::read_stats;
+use seckill_model::{
+    Label, Millis, NewSale, Phase, Sale, SaleShard, SaleState, ShardId, VoucherId, When,
+    sale::check_restock, text,
+};
+use seckill_redis::stream_stats::{SaleStats, read_stats};
 use seckill_store::StoreError;
 use serde_json::json;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Reason, Result, Table, ask, fields,
-    indented, local, next_page, number, page, plain, reply, rows, snapshot,
+    indented, local, next_page, number, page, plain, reply, rows,
+    snapshot::{self, Settled},
+    span,
 };
 
 #[derive(Debug, Subcommand)]
@@ -137,7 +145,9 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
             SaleCommand::Resume(SaleArgs { id, reason }) => (Command::ResumeSale(id), reason),
             SaleCommand::End { id, consent } => {
                 let operator = context.writer(&consent)?;
-                let Sale { title, stock: left, initial, .. } = context.store.sale(id).await?;
+                let shards = shards_of(&mut context.servers(), id.into()).await?;
+                let sale = Sale::whole(&shards).ok_or(StoreError::NoSale(id))?;
+                let Sale { title, stock: left, initial, .. } = sale;
                 ask(&consent, &text!("cli-sale-end", voucher = id, title, left, initial))?;
                 return change(context, &operator, Command::EndSale(id)).await;
             }
@@ -158,19 +168,45 @@ async fn change(context: &Context, operator: &Operator, command: Command) -> Res
             let sale = context.store.sale(voucher).await?;
             context.out.answer(&sale, || reply::text(&reply))
         }
+        Reply::SaleCreated(voucher) => {
+            let sale = context.store.sale(voucher).await?;
+            let now = context.redis.connection().now().await.unwrap_or_else(|_| Millis::now());
+            let created = json!({ "voucher_id": voucher, "begin": sale.begin, "end": sale.end });
+            context.out.answer(&created, || {
+                let lines =
+                    [Some(reply.to_string()), Some(window(&sale, now)), reply::next(&reply)];
+                lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+            })
+        }
         reply => reply::answer(context.out, &reply),
     }
 }
 
+/// When a new sale sells, with the offset of the zone: a wrong zone would be hours.
+fn window(sale: &Sale, now: Millis) -> String {
+    let at = |at: Millis| at.with_offset(&TimeZone::system());
+    let begin = sale.begin.filter(|begin| *begin > now);
+    let ahead = begin.map_or_else(String::new, |begin| span(begin.since(now)));
+    let none = || "none".to_owned();
+    let (begin, end) = (begin.map_or_else(none, at), sale.end.map_or_else(none, at));
+    text!("cli-sale-window", begin, ahead, end)
+}
+
 async fn list(context: &mut Context) -> Result<u8> {
-    let (_, snapshot) = snapshot::settled(context).await;
+    let Settled { snapshot, lost_unknown, .. } = Box::pin(snapshot::settled(context)).await;
     // A failed read is not an empty list.
     if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
         return Err(CliError::unreachable(error.localized::<EngineError>()));
     }
+    if let Some(why) = lost_unknown {
+        return Err(CliError::unreachable(why));
+    }
     let code = context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
         [] => Label("cli-sale-none").to_owned(),
-        sales => table(sales).to_string(),
+        sales => {
+            let notes = lost(sales).into_iter().chain(behind(sales));
+            notes.fold(table(sales).to_string(), |text, note| text + &note + "\n")
+        }
     })?;
     Ok(CliError::name_lost(&snapshot.unreachable, code))
 }
@@ -199,8 +235,8 @@ async fn archived(context: &Context, before: Option<VoucherId>, limit: u32) -> R
     })
 }
 
-async fn show(context: &Context, id: VoucherId) -> Result<u8> {
-    let shards = context.store.shards_of(id).await?;
+async fn show(context: &mut Context, id: VoucherId) -> Result<u8> {
+    let shards = shards_of(&mut context.servers(), id.into()).await?;
     let mut conn = context.redis.connection();
     conn.probe(&context.keys).await;
     let ids: Vec<ShardId> = shards.iter().map(|shard| shard.id).collect();
@@ -209,12 +245,47 @@ async fn show(context: &Context, id: VoucherId) -> Result<u8> {
         let facts = facts.as_ref().filter(|_| shard.state != SaleState::Archived);
         SaleLine::of_shard(shard, stats.now, facts)
     }));
-    let line = lines.first().ok_or(StoreError::NoSale(id))?;
-    let code = context.out.answer(line, || match line.shards.as_slice() {
-        [] => card(line),
-        shards => format!("{}\n{}", card(line), indented(&table(shards).to_string())),
+    let mut line = lines.into_iter().next().ok_or(StoreError::NoSale(id))?;
+    let is_ahead = |(shard, facts): (&SaleShard, &Option<SaleStats>)| {
+        facts.as_ref().is_some_and(|facts| facts.version > Some(shard.version))
+    };
+    if shards.iter().zip(&stats.sales).any(is_ahead) {
+        let Settled { mut snapshot, .. } = Box::pin(snapshot::settled(context)).await;
+        snapshot.sales.retain(|sale| sale.voucher_id == id);
+        line = snapshot.sales.pop().unwrap_or(line);
+    }
+    let code = context.out.answer(&line, || {
+        let mut text = card(&line);
+        if !line.shards.is_empty() {
+            text.push_str(&format!("\n{}", indented(&table(&line.shards).to_string())));
+        }
+        let sales = slice::from_ref(&line);
+        let notes = lost(sales).into_iter().chain(behind(sales));
+        notes.fold(text, |text, note| format!("{}\n{note}", text.trim_end()))
     })?;
     Ok(CliError::name_lost(conn.lost(), code))
+}
+
+/// Names the sales that SQL has lost, or their shards, and the next step.
+fn lost(sales: &[SaleLine]) -> Option<String> {
+    let lost = sales.iter().filter(|sale| sale.is_lost());
+    let parts = |sale: &SaleLine| match sale.sql {
+        SqlCopy::Lost => vec![format!("#{}", sale.voucher_id)],
+        _ => sale.shards.iter().filter(|it| it.is_lost()).map(name).collect(),
+    };
+    let sales = lost.flat_map(parts).collect::<Vec<_>>().join(&Label("list-items"));
+    (!sales.is_empty()).then(|| text!("cli-sale-lost", sales))
+}
+
+/// Names the sales of which SQL lacks changes, and the next step.
+pub(super) fn behind(sales: &[SaleLine]) -> Option<String> {
+    let behind = sales.iter().filter(|sale| sale.sql == SqlCopy::Behind && !sale.is_lost());
+    let sales = behind.map(name).collect::<Vec<_>>().join(&Label("list-items"));
+    (!sales.is_empty()).then(|| text!("cli-sale-behind", sales))
+}
+
+fn name(sale: &SaleLine) -> String {
+    format!("#{}", sale.shard_id())
 }
 
 /// The stock in Redis as far as it is known. Redis has no figures of an archived sale.
@@ -237,16 +308,21 @@ fn unknown(sale: &SaleLine) -> String {
 /// The figures of each sale, or of each shard of one.
 pub(super) fn table(sales: &[SaleLine]) -> Table<'_, SaleLine> {
     Table::new(sales)
-        .left(&Label("column-sale"), |sale| format!("#{}", sale.shard_id()))
+        .left(&Label("column-sale"), name)
         .left(&Label("column-title"), |sale| sale.title.clone())
-        .left(&Label("column-phase"), |sale| phase(sale.phase))
+        .left(&Label("column-phase"), sale_phase)
         .right(&Label("column-stock"), stock)
-        .right(&Label("column-sql-stock"), |sale| number(sale.db_stock))
+        .right(&Label("column-sql-stock"), |sale| in_sql(sale, sale.db_stock))
         .right(&Label("column-initial"), |sale| number(sale.initial))
         .right(&Label("column-admitted"), |sale| {
             sale.admitted.map_or_else(|| unknown(sale), number)
         })
-        .right(&Label("column-persisted"), |sale| number(sale.persisted))
+        .right(&Label("column-persisted"), |sale| in_sql(sale, sale.persisted))
+}
+
+/// A figure of SQL, which has none of a sale that it has lost.
+fn in_sql(sale: &SaleLine, figure: u64) -> String {
+    if sale.sql == SqlCopy::Lost { "-".to_owned() } else { number(figure) }
 }
 
 fn card(line: &SaleLine) -> String {
@@ -265,7 +341,7 @@ fn card(line: &SaleLine) -> String {
         _ => Label("common-unknown").to_owned(),
     };
     let lines = [
-        (Label("column-phase"), phase(line.phase)),
+        (Label("column-phase"), sale_phase(line)),
         (Label("cli-sale-state-name"), state),
         (Label("cli-sale-opens"), begin),
         (Label("cli-sale-ends"), end),

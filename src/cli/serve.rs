@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use seckill_engine::node::Node;
-use seckill_http::{HttpSettings, Server, ServerError};
-use seckill_model::text;
+use seckill_http::{HttpSettings, ProxyNetwork, Server, ServerError};
+use seckill_model::{Reason, text};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -29,6 +29,39 @@ pub(super) struct ServeArgs {
     listen: SocketAddr,
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    login: LoginArgs,
+    /// Networks of proxies whose Forwarded or X-Forwarded-For is believed, such as 10.0.0.0/8; limits apply to the
+    /// address that they name [default: none, the address of the
+    /// peer counts]
+    #[arg(
+        long,
+        value_name = "CIDR",
+        value_delimiter = ',',
+        env = "SECKILL_TRUSTED_PROXIES",
+        value_parser = proxy_network
+    )]
+    trusted_proxies: Vec<ProxyNetwork>,
+}
+
+fn proxy_network(text: &str) -> Result<ProxyNetwork, String> {
+    text.parse().map_err(|why: Reason| why.to_string())
+}
+
+/// How users log in, for every command that listens.
+#[derive(Debug, Args)]
+pub(super) struct LoginArgs {
+    /// Turn on the login by code, for demos: codes are not sent, they are in the log in the data directory, and its
+    /// readers can log in as any user
+    #[arg(long)]
+    pub(super) demo_login: bool,
+}
+
+impl LoginArgs {
+    /// The settings of the config file with these on top.
+    pub(super) fn over(&self, settings: &HttpSettings) -> HttpSettings {
+        HttpSettings { demo_login: settings.demo_login || self.demo_login, ..settings.clone() }
+    }
 }
 
 /// How the server is protected, for every command that listens.
@@ -70,19 +103,31 @@ pub(super) async fn run(config: &Config, out: Output, args: ServeArgs) -> Result
     work::check(config)?;
     let server = args.tls.bind(args.listen)?;
     let mut signals = Signals::listen()?;
-    let serve = async |context: &mut Context| serve(context, server, &mut signals).await;
+    let mut settings = args.login.over(&config.http);
+    if !args.trusted_proxies.is_empty() {
+        settings.trusted_proxies = args.trusted_proxies;
+    }
+    let serve = async |context: &mut Context| serve(context, server, settings, &mut signals).await;
     let ended = Context::with(config, out, Needs::Node, serve).await?;
     ended.report(out)
 }
 
 /// Serves as long as [`work`] would work.
-async fn serve(context: &mut Context, server: Server, signals: &mut Signals) -> Result<Ended> {
+async fn serve(
+    context: &mut Context,
+    server: Server,
+    settings: HttpSettings,
+    signals: &mut Signals,
+) -> Result<Ended> {
     let node = context.start_node().await?;
     let name = node.operator().node.clone();
     let address = format!("{}://{}", server.scheme(), server.address());
     let (redis, database) = (context.redis.address(), context.store.describe());
     context.out.say(&text!("cli-serve-started", node = name, address, redis, database));
-    let settings = context.config.http.clone();
+    if settings.demo_login {
+        let log = context.dir.log_path();
+        context.out.say(&text!("cli-serve-demo-login", path = log.display()));
+    }
     let working = work::until_stopped(context, &node, signals);
     let ended = while_working(&node, server, settings, working).await;
     Ended::of(node, ended).await

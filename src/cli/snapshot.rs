@@ -42,9 +42,17 @@ pub(super) async fn within<T, E: Display>(
     }
 }
 
+/// What [`settled`] has read.
+pub(super) struct Settled {
+    pub(super) collector: Collector,
+    pub(super) snapshot: Snapshot,
+    /// Why it is unknown which sales SQL has lost although both servers answer.
+    pub(super) lost_unknown: Option<String>,
+}
+
 /// Takes snapshots until no order and no change of a sale is in flight, at most three: a difference counts only if two
-/// consecutive snapshots show it.
-pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
+/// consecutive snapshots show it. Sales that SQL has lost are searched in Redis.
+pub(super) async fn settled(context: &mut Context) -> Settled {
     let mut collector = Collector::new(
         &context.deployment,
         Arc::new(Meters::default()),
@@ -53,6 +61,14 @@ pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
         lock_names(&context.config.engine),
     );
     let mut snapshot = collector.collect().await;
+    let mut lost_unknown = None;
+    if snapshot.redis.up && snapshot.sql.up {
+        match within(collector.find_lost()).await {
+            Ok(false) => {}
+            Ok(true) => snapshot = collector.collect().await,
+            Err(why) => lost_unknown = Some(why),
+        }
+    }
     for _ in 0..2 {
         if !matches!(snapshot.audit, Balance::InFlight { .. }) && snapshot.undelivered.is_empty() {
             break;
@@ -60,5 +76,5 @@ pub(super) async fn settled(context: &mut Context) -> (Collector, Snapshot) {
         tokio::time::sleep(BETWEEN).await;
         snapshot = collector.collect().await;
     }
-    (collector, snapshot)
+    Settled { collector, snapshot, lost_unknown }
 }

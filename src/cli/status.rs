@@ -10,7 +10,7 @@ use seckill_engine::{
     telemetry::{
         alarms::alarms,
         data_loss::{RecentLosses, add_published},
-        snapshot::Alarm,
+        snapshot::{Alarm, SqlCopy},
     },
 };
 use seckill_model::{Balance, EntryId, Label, Phase, text};
@@ -21,7 +21,7 @@ use crate::{
     CliError, Config, Context, Needs, Output, Result,
     audit::{NOT_AUDITED, following, names, partition_lines, prevents_audit},
     error, fields, number, sale,
-    snapshot::{damaged, settled, within},
+    snapshot::{Settled, damaged, settled, within},
     span,
 };
 
@@ -60,7 +60,10 @@ impl Status {
         let Self { snapshot, partitions, audit_error } = self;
         let is_wrong = matches!(snapshot.audit, Balance::Off { .. })
             || !snapshot.undelivered.is_empty()
+            || snapshot.unconfirmed.is_some()
             || !snapshot.refused_sales.is_empty()
+            || snapshot.sales.iter().any(|sale| sale.sql != SqlCopy::Current)
+            || snapshot.alarms.iter().any(|it| matches!(it.kind, AlarmKind::JobFailed { .. }))
             || !partitions.is_empty()
             || audit_error.is_some();
         // A server may have been lost since the snapshot.
@@ -79,7 +82,7 @@ impl Status {
 /// A complete snapshot with an audit by order ID, and whether the database accepts writes.
 pub(super) async fn status(context: &mut Context) -> Status {
     let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
-    let (mut collector, mut snapshot) = settled(context).await;
+    let Settled { mut collector, mut snapshot, .. } = Box::pin(settled(context)).await;
     collector.add_write_probe(&mut snapshot).await;
     let (mut losses, mut servers) = (Vec::new(), context.probed().await);
     if snapshot.redis.up {
@@ -173,6 +176,8 @@ fn render(status: &Status) -> String {
         if !rest.is_empty() {
             text.push_str(&format!("{}\n", text!("cli-status-more-sales", more = rest.len())));
         }
+        // Those that SQL has lost have an alarm.
+        text.extend(sale::behind(sales).map(|line| format!("! {line}\n")));
     }
     // The finding of a partition states the remedy as well.
     let is_finding = |alarm: &&Alarm| match &alarm.kind {
@@ -278,6 +283,7 @@ mod tests {
             known: true,
             pending,
             at_risk: Some(0),
+            sale_lost: false,
             idle_ms: 9,
         };
         for (kind, part) in [

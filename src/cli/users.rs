@@ -1,8 +1,7 @@
 //! `seckill users`: users who are logged in already, for load tests over HTTP.
 
 use std::{
-    fs::File,
-    io::{BufWriter, Write as _},
+    io::Write as _,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +12,12 @@ use seckill_http::{Session, Sessions, new_nick_name};
 use seckill_model::{Message, Millis, UserId, reason, text};
 use serde::Serialize;
 
-use crate::{CliError, Config, Context, Needs, Output, Result, output::count_in, signals::Signals};
+use crate::{
+    Config, Context, Needs, Output, Result,
+    output::count_in,
+    output_file::{Existing, OutputFile},
+    signals::Signals,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Maximum number of users per command.
@@ -48,12 +52,18 @@ pub(super) async fn run(config: &Config, out: Output, command: UsersCommand) -> 
     }
     let UsersCommand::Create { count, tokens } = command;
     // An unwritable file is reported before a user is created.
-    let file = File::create(&tokens).map_err(|error| CliError::not_written(&tokens, &error))?;
+    let mut file = OutputFile::create(tokens.clone(), Existing::Replace)?;
     let mut signals = Signals::listen()?;
     let create = async |context: &mut Context| {
         let stop = CancellationToken::new();
-        let created = signals.cancelling(&stop, create(context, count, &tokens, file, &stop));
-        let created = created.await?;
+        let mut created = Created { users: 0, first_id: None, last_id: None, tokens: &tokens };
+        let create = create(context, count, &mut created, &mut file, &stop);
+        let done = signals.cancelling(&stop, create).await;
+        if created.users > 0 {
+            // Also after a failure: these users exist.
+            file.finish()?;
+        }
+        done?;
         let subject = Message::of(&reason!("subject-users", count = created.users));
         context.record("users create", subject).await;
         context.out.verdict(created.users == count, &created, || {
@@ -64,18 +74,15 @@ pub(super) async fn run(config: &Config, out: Output, command: UsersCommand) -> 
 }
 
 /// Creates the users in pages, each with its sessions; ends after a page when `stop` is cancelled.
-async fn create<'a>(
+async fn create(
     context: &Context,
     count: u64,
-    path: &'a Path,
-    file: File,
+    created: &mut Created<'_>,
+    file: &mut OutputFile,
     stop: &CancellationToken,
-) -> Result<Created<'a>> {
-    let failed = |error| CliError::not_written(path, &error);
-    let mut file = BufWriter::new(file);
+) -> Result<()> {
     let redis = context.redis.shared_connection();
     let sessions = Sessions::new(redis, context.keys.clone(), context.config.http.session());
-    let mut created = Created { users: 0, first_id: None, last_id: None, tokens: path };
     while created.users < count && !stop.is_cancelled() {
         let page = PAGE.min(count - created.users);
         let names: Vec<String> = (0..page).map(|_| new_nick_name()).collect();
@@ -86,10 +93,9 @@ async fn create<'a>(
         let opened = stream::iter(&users).map(|user| sessions.open(user));
         let tokens: Vec<_> = opened.buffered(PAGE as usize).try_collect().await?;
         for token in tokens {
-            writeln!(file, "{}", token.simple()).map_err(failed)?;
+            writeln!(file, "{}", token.simple()).map_err(|error| file.failed(&error))?;
         }
         created.users += page;
     }
-    file.flush().map_err(failed)?;
-    Ok(created)
+    Ok(())
 }

@@ -218,7 +218,7 @@ impl Director {
 fn unfit(newest: &Snapshot, launch: &Launch, at: Option<Millis>) -> Option<String> {
     let starts = |sale: &SaleLine| sale.begin.zip(at).is_some_and(|(begin, at)| begin <= at);
     match newest.sale(launch.planned?) {
-        None => Some(text!("director-it-is-no-longer-listed")),
+        None => Some(text!("command-sale-is-no-longer-listed")),
         Some(sale) if sale.phase != Phase::Planned => Some(text!("director-sale-is-no-longer")),
         Some(sale) if sale.initial != launch.pieces => {
             Some(text!("director-stock-changed", now = sale.initial, asked = launch.pieces))

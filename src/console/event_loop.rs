@@ -99,7 +99,7 @@ async fn turn(
         // Also between two inputs of a burst, such as a paste.
         let pause = if answering { KEY_FRAME } else { FRAME };
         let due = drawn.map_or_else(Instant::now, |at| at + pause);
-        if app.terminal.dirty && due <= Instant::now() {
+        if app.terminal.dirty && due <= Instant::now() && target.is_idle() {
             app.terminal.dirty = false;
             // Otherwise it would be drawn over the shell to which a panic restored the terminal.
             target.recover()?;
@@ -156,7 +156,7 @@ async fn turn(
                 }
                 at_present(app).on_tick();
             }
-            () = sleep_until(due), if app.terminal.dirty => {}
+            () = drawable(target, due), if app.terminal.dirty => {}
         }
         saver.start(&mut app.terminal.exports);
         match std::mem::take(&mut app.terminal.course) {
@@ -176,6 +176,12 @@ async fn turn(
 fn at_present(app: &mut App) -> &mut App {
     app.display.now = Millis::now().plus(app.display.newest.clock_ahead_ms);
     app
+}
+
+/// Waits until the next frame is due and the terminal takes it. One that does not read delays nothing else.
+async fn drawable(target: &mut impl DrawTarget, due: Instant) {
+    sleep_until(due).await;
+    target.idle().await;
 }
 
 /// Waits for any of these signals.

@@ -21,6 +21,7 @@ mod locale;
 mod presenter;
 mod status;
 mod terminal;
+mod terminal_writer;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -59,7 +60,7 @@ pub use self::text::{
         job_result, order_error, result as localized_result, subject as localized_subject,
     },
     figures::{span, thousands},
-    phase, settings,
+    phase, sale_phase, settings,
     time::event_name,
 };
 pub use self::views::activity::changes::changed_figures;

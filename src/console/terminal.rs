@@ -27,7 +27,12 @@ use ratatui::{
 };
 use rustix::process::Signal;
 
-use super::{app::App, frame, widgets::Halves};
+use super::{
+    app::App,
+    frame,
+    terminal_writer::{self, Writer},
+    widgets::Halves,
+};
 
 /// The console owns the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -37,6 +42,16 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// The drawing target.
 pub(super) trait DrawTarget {
     fn draw(&mut self, app: &mut App) -> io::Result<()>;
+
+    /// Whether the last frame is shown, so that another one can be drawn.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// Waits until it is.
+    fn idle(&mut self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
 
     /// Restores the terminal for the shell, stops the process until it is continued, and takes the terminal over again.
     fn suspend(&mut self) -> io::Result<()> {
@@ -98,6 +113,7 @@ impl Frames {
 /// The real terminal. It is restored on drop.
 pub(super) struct Screen {
     frames: Frames,
+    writer: Writer,
     /// Mouse capture is on.
     mouse: bool,
 }
@@ -108,13 +124,13 @@ impl Screen {
         restore_on_panic();
         LOST.store(false, Ordering::SeqCst);
         let frames = Frames::new(Viewport::Fullscreen)?;
+        let writer = Writer::start()?;
         enter()?;
-        Ok(Self { frames, mouse: false })
+        Ok(Self { frames, writer, mouse: false })
     }
 
     /// Applies the mouse capture, and sends copied text to the clipboard.
-    fn serve(&mut self, app: &mut App) -> io::Result<()> {
-        let mut out = stdout();
+    fn serve(&mut self, app: &mut App, out: &mut Vec<u8>) -> io::Result<()> {
         if app.terminal.mouse != self.mouse {
             if app.terminal.mouse {
                 // Clicks and the wheel only: motion events would flood the input.
@@ -127,7 +143,7 @@ impl Screen {
         if let Some(text) = app.terminal.clipboard.take() {
             execute!(out, CopyToClipboard::to_clipboard_from(text))?;
         }
-        out.flush()
+        Ok(())
     }
 }
 
@@ -137,8 +153,18 @@ impl DrawTarget for Screen {
             // A panic is being printed: a backtrace takes time. `recover` causes the next frame.
             return Ok(());
         }
-        self.serve(app)?;
-        self.frames.draw(app, &mut stdout().lock())
+        let mut bytes = Vec::new();
+        self.serve(app, &mut bytes)?;
+        self.frames.draw(app, &mut bytes)?;
+        self.writer.write(bytes)
+    }
+
+    fn is_idle(&self) -> bool {
+        terminal_writer::is_idle()
+    }
+
+    async fn idle(&mut self) {
+        self.writer.idle().await;
     }
 
     fn suspend(&mut self) -> io::Result<()> {
@@ -176,6 +202,7 @@ impl Drop for Screen {
 
 fn enter() -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
+    terminal_writer::finish();
     // Cleared explicitly for terminals without an alternate screen, without querying the cursor.
     let taken = enable_raw_mode().and_then(|()| {
         execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableBracketedPaste)
@@ -186,11 +213,14 @@ fn enter() -> io::Result<()> {
 /// Restores the terminal, once; every step is tried, whether or not the previous one failed.
 fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        let mut out = stdout();
-        let _ = execute!(out, DisableBracketedPaste, DisableMouseCapture);
-        let _ = execute!(out, LeaveAlternateScreen, Show);
+        if terminal_writer::finish() {
+            let mut out = stdout();
+            // The last frame may be shown in part.
+            let _ = execute!(out, EndSynchronizedUpdate);
+            let _ = execute!(out, DisableBracketedPaste, DisableMouseCapture);
+            let _ = execute!(out, LeaveAlternateScreen, Show);
+        }
         let _ = disable_raw_mode();
-        let _ = out.flush();
     }
 }
 

@@ -8,7 +8,11 @@ pub(crate) mod figures;
 pub mod settings;
 pub(crate) mod time;
 
-use seckill_engine::{SaleLine, Snapshot, commands::AggregateLine, telemetry::snapshot::Funnel};
+use seckill_engine::{
+    SaleLine, Snapshot,
+    commands::AggregateLine,
+    telemetry::snapshot::{Funnel, SqlCopy},
+};
 use seckill_model::{Label, Phase, VoucherId, text};
 
 use self::figures::{span, steady_span, thousands, within};
@@ -41,6 +45,14 @@ pub(crate) const STRANGER: Label = Label("console-no-node");
 /// The name of a phase in the current language.
 pub fn phase(phase: Phase) -> String {
     text!("console-phase", phase)
+}
+
+/// The name of the phase of a sale; one that SQL has lost admits no buyers, whatever its phase was.
+pub fn sale_phase(sale: &SaleLine) -> String {
+    match sale.sql {
+        SqlCopy::Lost => Label("sale-lost-in-sql").to_owned(),
+        SqlCopy::Current | SqlCopy::Behind => phase(sale.phase),
+    }
 }
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {

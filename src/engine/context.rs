@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     deployment::Deployment, ledger::promise_journal::InHand, locks::Locks, outbox::Outbox,
-    recovery::sale_versions::SaleVersions, telemetry::Meters,
+    recovery::sale_versions::SaleVersions, servers::Servers, telemetry::Meters,
 };
 
 /// What the tasks of a node share. Cheap to clone.
@@ -27,6 +27,11 @@ pub struct NodeContext {
 }
 
 impl NodeContext {
+    /// The servers, for a task that compares them with what the node has seen.
+    pub(crate) fn servers(&self) -> Servers {
+        Servers { seen: self.versions.clone(), ..self.deployment.servers() }
+    }
+
     /// The context of a node that starts.
     pub fn new(node: &str, deployment: &Deployment, locks: &Locks) -> Self {
         Self {

@@ -3,12 +3,12 @@
 //! A node that is connected to a mismatched pair would treat orders of another deployment as invalid. The database
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
-use redis::{InfoDict, cmd};
+use redis::cmd;
 use seckill_model::{
     durability::{Append, Commit, Setup},
     reason::reason,
 };
-use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition, repair};
+use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition, repair, replicas};
 use seckill_store::SharedStore;
 
 use super::{EngineError, Result, servers::Servers, settings::Settings};
@@ -49,7 +49,7 @@ const SETTING: &str = "deployment";
 /// # Errors
 /// [`EngineError::Rejected`], or a server is unreachable.
 pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
-    let Servers { store, conn, keys } = servers;
+    let Servers { store, conn, keys, .. } = servers;
     let ours = match store.setting(SETTING).await? {
         Some(ours) => ours,
         None if read_only => return Ok(()),
@@ -101,7 +101,7 @@ pub async fn durability(deployment: &Deployment, sentinels: bool) -> Result<Setu
     for of in keys.partitions() {
         let here = append_of(&mut conn, &of).await?;
         append = append.zip(here).map(|(one, other)| one.max(other));
-        replicas = replicas.min(replicas_of(&mut conn, &of).await?);
+        replicas = replicas.min(replicas::acknowledging(&mut conn, &of).await?);
     }
     Ok(Setup {
         append,
@@ -149,12 +149,4 @@ async fn append_of(conn: &mut Connection, of: &Partition) -> Result<Option<Appen
         [on, fsync] => Some(Append::read(on, fsync)),
         _ => None,
     })
-}
-
-async fn replicas_of(conn: &mut Connection, of: &Partition) -> Result<u32, RedisError> {
-    let key = of.orders();
-    let mut connection = conn.multiplexed(&key).await?;
-    let asked = cmd("INFO").arg("replication").query_async::<InfoDict>(&mut connection).await;
-    let info = asked.map_err(|error| conn.broke(&key, &error))?;
-    Ok(info.get("connected_slaves").unwrap_or(0))
 }

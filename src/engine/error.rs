@@ -100,6 +100,12 @@ pub enum EngineError {
     /// Redis has a newer version of the sale than SQL, which was set back.
     #[error("{}", text!("error-sql-behind", sale = _0))]
     SqlBehind(VoucherId),
+    /// Whether Redis has a newer version of the sale than SQL is unknown.
+    #[error("{}", text!("error-unchecked", sale = _0))]
+    Unchecked(VoucherId),
+    /// SQL has lost a sale that Redis still has.
+    #[error("{}", text!("error-lost-in-sql", sale = _0))]
+    LostInSql(VoucherId),
     /// Keys are being reconciled by another process, or are lost repeatedly.
     #[error("{}", text!("error-reconciling", key = _0))]
     Reconciling(String),

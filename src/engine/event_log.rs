@@ -22,7 +22,11 @@ use crate::{
     commands::operator::Operator,
     deployment::Deployment,
     event::Event,
-    telemetry::{Snapshot, log::events, snapshot::AlarmKind},
+    telemetry::{
+        Snapshot,
+        log::events,
+        snapshot::{AlarmKind, Unconfirmed},
+    },
 };
 
 /// An alarm shorter than this is not recorded. An unreachable server is recorded immediately.
@@ -298,14 +302,24 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         | AlarmKind::SqlAway { .. }
         | AlarmKind::ServerBack { .. }
         | AlarmKind::Damaged { .. }
+        | AlarmKind::Oversold { .. }
         | AlarmKind::DataLoss { .. }
         | AlarmKind::Unwitnessed(_)
-        // The writer of orders records when they begin to wait, and when they are written.
-        | AlarmKind::OrdersWait { .. } => return None,
+        // The writer of orders records when they begin to wait, and when they are written; the alarm of the audit is
+        // recorded for what SQL has lost.
+        | AlarmKind::OrdersWait { .. }
+        | AlarmKind::SalesLost { .. } => return None,
         AlarmKind::ServerLost(LostServer { address, error, .. }) => {
             return Some((address, Event::Error(EngineError::Redis(error.clone()))));
         }
         AlarmKind::RedisReadOnly { error } => return Some(("redis", read_error(error))),
+        AlarmKind::Unconfirmed(Unconfirmed { error: Some(error), .. }) => {
+            return Some(("replicas", read_error(error)));
+        }
+        AlarmKind::Unconfirmed(Unconfirmed { replicas, wanted, .. }) => {
+            let (replicas, wanted) = (replicas.unwrap_or(0), *wanted);
+            ("replicas", reason!("event-unconfirmed", replicas, wanted))
+        }
         AlarmKind::SqlReadOnly { error } => return Some(("database", read_error(error))),
         AlarmKind::SqlLocked { .. } => {
             return Some(("database", Event::Error(EngineError::Store(StoreError::Locked))));
@@ -533,6 +547,7 @@ mod tests {
             known: true,
             pending: 3,
             at_risk: None,
+            sale_lost: false,
             idle_ms: 1,
         };
         log.observe(&with(calm(0), dead()));
@@ -586,6 +601,7 @@ mod tests {
                         known: true,
                         pending: 1,
                         at_risk: None,
+                        sale_lost: false,
                         idle_ms: 1,
                     },
                 )

@@ -113,8 +113,7 @@ impl Node {
                 jobs.await;
             });
             let (requests, workers) = Admission::new(&context);
-            let versions = context.versions.clone();
-            tasks.spawn(deliver_all(deployment.servers(), versions, stop.clone()));
+            tasks.spawn(deliver_all(context.servers(), context.clone(), stop.clone()));
             tasks.spawn(Rebalancer::new(&context, &requests).run(stop.clone()));
             for worker in workers {
                 tasks.spawn(worker.run(stop.clone()));

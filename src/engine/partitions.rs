@@ -99,7 +99,7 @@ async fn drain_and_change(
     dead_ms: u64,
 ) -> Result<()> {
     check_drained(servers, new.count(), dead_ms).await?;
-    let Servers { store, conn, keys } = servers;
+    let Servers { store, conn, keys, .. } = servers;
     for of in old.partitions() {
         // A suspended node has to reconcile before it sells again.
         conn.query::<u64>(cmd("DEL").arg(of.reconciled())).await?;

@@ -22,6 +22,8 @@ use super::{
 
 /// Orders closed in one transaction: it blocks writes of orders for a few milliseconds.
 pub const CLOSE_PAGE: u32 = 500;
+/// Failures of single orders after which the others of a page are not tried, unless one was closed.
+const TRIALS: usize = 50;
 /// Pause between two pages, for the consumer.
 const PAGE_PAUSE: Duration = Duration::from_millis(10);
 /// How long Redis remembers returned orders: longer than any request is retried, by more than clocks differ.
@@ -40,29 +42,55 @@ pub struct Closed {
     pub left_out: LeftOut,
 }
 
-/// Sales that could not be processed, each with its error: a fault of one sale does not stop the others.
+/// What could not be processed, each with its error: a fault of one sale does not stop the others, and one of an order does
+/// not stop the others of its sale.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LeftOut(Vec<(VoucherId, EngineError)>);
+pub struct LeftOut {
+    sales: Vec<(VoucherId, EngineError)>,
+    /// Orders, each with the error of the first; without a sale, those of ordinary vouchers.
+    orders: Vec<(Option<VoucherId>, Vec<OrderId>, EngineError)>,
+}
 
 impl LeftOut {
     pub(super) fn add(&mut self, sale: VoucherId, why: EngineError) {
         tracing::warn!(%sale, %why, "a sale was left out");
-        if !self.0.iter().any(|(known, _)| *known == sale) {
-            self.0.push((sale, why));
+        if !self.sales.iter().any(|(known, _)| *known == sale) {
+            self.sales.push((sale, why));
+        }
+    }
+
+    fn add_order(&mut self, sale: Option<VoucherId>, order: OrderId, why: EngineError) {
+        tracing::warn!(%order, %why, "an order was left out");
+        match self.orders.iter_mut().find(|(of, ..)| *of == sale) {
+            Some((_, orders, _)) => orders.push(order),
+            None => self.orders.push((sale, vec![order], why)),
         }
     }
 
     fn sales(&self) -> Vec<VoucherId> {
-        self.0.iter().map(|(sale, _)| *sale).collect()
+        self.sales.iter().map(|(sale, _)| *sale).collect()
     }
 
-    /// Each sale with its error; `None` without any.
+    fn orders(&self) -> Vec<OrderId> {
+        self.orders.iter().flat_map(|(_, orders, _)| orders).copied().collect()
+    }
+
+    /// Each sale with its error, and each order; `None` without any.
     pub fn reason(&self) -> Option<Reason> {
-        let named = self
-            .0
+        let sales = self
+            .sales
             .iter()
             .map(|(sale, why)| reason!("job-left-out", sale = *sale, why = why.to_string()));
-        (!self.0.is_empty()).then(|| Reason::list(named, lists::PARTS))
+        let orders = self.orders.iter().filter_map(|(sale, orders, why)| {
+            let (first, why) = (orders.first()?.to_string(), why.to_string());
+            let more = orders.len() as u64 - 1;
+            Some(match sale {
+                Some(sale) => reason!("job-order-left-out", order = first, sale = *sale, more, why),
+                None => reason!("job-ordinary-left-out", order = first, more, why),
+            })
+        });
+        let all: Vec<Reason> = sales.chain(orders).collect();
+        (!all.is_empty()).then(|| Reason::list(all, lists::PARTS))
     }
 }
 
@@ -89,16 +117,19 @@ pub async fn close_overdue(
     let mut done = Closed::default();
     done.given_back = return_all_outstanding(servers, &mut done.left_out).await?;
     while !stop.is_cancelled() {
-        let except = done.left_out.sales();
-        let of = Overdue::AllBut(&except);
+        let (sales, orders) = (done.left_out.sales(), done.left_out.orders());
+        let of = Overdue::AllBut(&sales, &orders);
         let page = match servers.store.close_overdue(before, CLOSE_PAGE, of, now, fence).await {
             Ok(page) => page,
             Err(error) => {
-                accepts_writes(&servers.store, error, now, fence).await?;
-                close_singly(servers, before, now, fence, &mut done.left_out).await?
+                let closing = Closing { store: &servers.store, before, now, fence };
+                closing.accepts_writes(error).await?;
+                closing.close_singly(&mut done.left_out).await?
             }
         };
-        if page.is_empty() && except.len() == done.left_out.0.len() {
+        let is_same = (sales.len(), orders.len())
+            == (done.left_out.sales().len(), done.left_out.orders().len());
+        if page.is_empty() && is_same {
             break;
         }
         faults::pass(Point::AfterClosing);
@@ -106,54 +137,146 @@ pub async fn close_overdue(
         done.given_back += give_back_each(servers, &page, &mut done.left_out).await?;
         tokio::time::sleep(PAGE_PAUSE).await;
     }
-    // Those of ordinary vouchers hold no piece.
+    close_ordinary(servers, before, now, fence, stop, &mut done).await?;
+    Ok(done)
+}
+
+/// Closes the overdue orders of ordinary vouchers, which hold no piece.
+async fn close_ordinary(
+    servers: &Servers,
+    before: Millis,
+    now: Millis,
+    fence: &Fence,
+    stop: &CancellationToken,
+    done: &mut Closed,
+) -> Result<()> {
+    let store = &servers.store;
+    let mut bad = Vec::new();
     while !stop.is_cancelled() {
-        let closed = servers.store.close_overdue_ordinary(before, CLOSE_PAGE, now, fence).await?;
+        let of = Overdue::AllBut(&[], &bad);
+        let closed = match store.close_overdue_ordinary(before, CLOSE_PAGE, of, now, fence).await {
+            Ok(closed) => closed,
+            Err(error) => {
+                let closing = Closing { store, before, now, fence };
+                closing.accepts_writes(error).await?;
+                let page = store.overdue_ordinary(before, CLOSE_PAGE, of).await?;
+                let (closed, failed) = closing.divide(page, Kind::Ordinary).await?;
+                for (order, why) in failed {
+                    done.left_out.add_order(None, order, why.into());
+                    bad.push(order);
+                }
+                closed.count
+            }
+        };
+        // Of a page of which none can be closed, neither can the next ones.
         if closed == 0 {
             break;
         }
         done.orders += closed;
         tokio::time::sleep(PAGE_PAUSE).await;
     }
-    Ok(done)
+    Ok(())
 }
 
-/// Returns the error of a transaction unless the database accepts another write under the same fence: then the error
-/// concerns what the transaction was about.
-async fn accepts_writes(
-    store: &SharedStore,
-    error: StoreError,
-    now: Millis,
-    fence: &Fence,
-) -> Result<()> {
-    match error {
-        StoreError::Fenced(_) | StoreError::Silent { .. } | StoreError::Locked => Err(error.into()),
-        error => store.fenced_write(fence, now).await.map(drop).map_err(|_| error.into()),
-    }
-}
-
-/// Closes a page of overdue orders sale by sale, after it could not be closed as a whole; the sales that cannot be closed
-/// alone either are added to `left_out`.
-async fn close_singly(
-    servers: &Servers,
+/// A run of the closing job.
+struct Closing<'a> {
+    store: &'a SharedStore,
     before: Millis,
     now: Millis,
-    fence: &Fence,
-    left_out: &mut LeftOut,
-) -> Result<Vec<SaleOrder>> {
-    let (store, except) = (&servers.store, left_out.sales());
-    let sales = store.overdue_sales(before, CLOSE_PAGE, Overdue::AllBut(&except)).await?;
-    let mut closed = Vec::new();
-    for sale in sales {
-        match store.close_overdue(before, CLOSE_PAGE, Overdue::Of(sale), now, fence).await {
-            Ok(page) => closed.extend(page),
-            Err(error) => {
-                accepts_writes(store, error.clone(), now, fence).await?;
-                left_out.add(sale, error.into());
+    fence: &'a Fence,
+}
+
+/// What overdue orders are of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sale,
+    Ordinary,
+}
+
+/// How many orders were closed, and which of sales.
+#[derive(Default)]
+struct Parts {
+    count: u64,
+    orders: Vec<SaleOrder>,
+}
+
+/// The orders that could not be closed, each with its error.
+type Failed = Vec<(OrderId, StoreError)>;
+
+impl Closing<'_> {
+    /// Returns the error of a transaction unless the database accepts another write under the same fence: then the error
+    /// concerns what the transaction was about.
+    async fn accepts_writes(&self, error: StoreError) -> Result<()> {
+        match error {
+            StoreError::Fenced(_) | StoreError::Silent { .. } | StoreError::Locked => {
+                Err(error.into())
+            }
+            error => {
+                let probed = self.store.fenced_write(self.fence, self.now).await;
+                probed.map(drop).map_err(|_| error.into())
             }
         }
     }
-    Ok(closed)
+
+    /// Closes a page of overdue orders of sales in parts, after it could not be closed as a whole. Each order that cannot be
+    /// closed is added to `left_out`; a sale of which none of many can, as a whole.
+    async fn close_singly(&self, left_out: &mut LeftOut) -> Result<Vec<SaleOrder>> {
+        let (sales, orders) = (left_out.sales(), left_out.orders());
+        let of = Overdue::AllBut(&sales, &orders);
+        let mut all = Vec::new();
+        for (sale, page) in self.store.overdue(self.before, CLOSE_PAGE, of).await? {
+            let (closed, mut failed) = self.divide(page, Kind::Sale).await?;
+            if closed.count == 0 && failed.len() >= TRIALS {
+                if let Some((_, why)) = failed.pop() {
+                    left_out.add(sale, why.into());
+                }
+                continue;
+            }
+            for (order, why) in failed {
+                left_out.add_order(Some(sale), order, why.into());
+            }
+            all.extend(closed.orders);
+        }
+        Ok(all)
+    }
+
+    async fn close(&self, orders: &[OrderId], kind: Kind) -> Result<Parts, StoreError> {
+        let Self { store, before, now, fence } = *self;
+        let of = Overdue::Orders(orders);
+        if kind == Kind::Ordinary {
+            let count = store.close_overdue_ordinary(before, CLOSE_PAGE, of, now, fence).await?;
+            return Ok(Parts { count, orders: Vec::new() });
+        }
+        let orders = store.close_overdue(before, CLOSE_PAGE, of, now, fence).await?;
+        Ok(Parts { count: orders.len() as u64, orders })
+    }
+
+    /// Closes orders, those of a part that is rejected in two halves. If none of many is accepted, the others are not tried.
+    async fn divide(&self, orders: Vec<OrderId>, kind: Kind) -> Result<(Parts, Failed)> {
+        let (mut closed, mut failed) = (Parts::default(), Failed::new());
+        let mut parts = vec![orders];
+        while let Some(part) = parts.pop() {
+            match self.close(&part, kind).await {
+                Ok(page) => {
+                    closed.count += page.count;
+                    closed.orders.extend(page.orders);
+                }
+                Err(error) => {
+                    self.accepts_writes(error.clone()).await?;
+                    if let [order] = part[..] {
+                        failed.push((order, error));
+                    } else {
+                        let (left, right) = part.split_at(part.len() / 2);
+                        parts.extend([right.to_vec(), left.to_vec()]);
+                    }
+                }
+            }
+            if closed.count == 0 && failed.len() >= TRIALS {
+                break;
+            }
+        }
+        Ok((closed, failed))
+    }
 }
 
 /// Gives back the pieces of closed orders whose return is not recorded yet; returns their number.
@@ -163,7 +286,7 @@ async fn close_singly(
 pub async fn return_outstanding(servers: &mut Servers) -> Result<u64> {
     let mut left_out = LeftOut::default();
     let given = return_all_outstanding(servers, &mut left_out).await?;
-    left_out.0.into_iter().next().map_or(Ok(given), |(_, why)| Err(why))
+    left_out.sales.into_iter().next().map_or(Ok(given), |(_, why)| Err(why))
 }
 
 async fn return_all_outstanding(servers: &mut Servers, left_out: &mut LeftOut) -> Result<u64> {

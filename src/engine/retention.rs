@@ -14,7 +14,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     dead_letters::classify,
-    ledger::{self, sale_copy::drop_keys},
+    ledger::{
+        self,
+        sale_copy::{self, drop_keys},
+    },
     lists::group_by,
     payment::LeftOut,
     servers::Servers,
@@ -186,8 +189,14 @@ async fn archive(servers: &mut Servers, parts: &[SaleShard]) -> Result<bool> {
         }
     }
     if let Some(first) = parts.first() {
-        servers.store.set_state(first.id.sale, SaleState::Ended, None).await?;
-        servers.store.set_state(first.id.sale, SaleState::Archived, None).await?;
+        let mut held = Vec::new();
+        for part in parts {
+            let version = sale_copy::version(servers, part.id).await;
+            held.extend(version.map(|version| (part.id, version)));
+        }
+        for state in [SaleState::Ended, SaleState::Archived] {
+            servers.store.set_state(first.id.sale, state, None, &held).await?;
+        }
     }
     for part in parts {
         drop_keys(&mut servers.conn, &servers.keys, part.id).await?;

@@ -11,7 +11,7 @@ use seckill_redis::{
 };
 use seckill_store::SharedStore;
 
-use crate::Result;
+use crate::{Result, recovery::sale_versions::SaleVersions};
 
 /// Redis, SQL and the names of the keys. Each task has its own: its connection to Redis cannot be shared, so that a
 /// blocking read never delays another task.
@@ -23,12 +23,15 @@ pub struct Servers {
     pub conn: Connection,
     /// Names of keys.
     pub keys: Layout,
+    /// The versions of sales that this process has seen in SQL; a command sees none.
+    pub seen: SaleVersions,
 }
 
 impl Servers {
     /// The same servers over a separate connection, opened on first use.
     pub fn new(redis: &Redis, store: &SharedStore, keys: &Layout) -> Self {
-        Self { store: SharedStore::clone(store), conn: redis.connection(), keys: keys.clone() }
+        let (store, seen) = (SharedStore::clone(store), SaleVersions::default());
+        Self { store, conn: redis.connection(), keys: keys.clone(), seen }
     }
 
     /// Reads the state of one partition, without its sales.

@@ -12,13 +12,14 @@ use seckill_model::{
     sale::{check_restock, split},
 };
 use seckill_redis::{RedisError, keys::CacheKeys, scripts};
-use seckill_store::StoreError;
+use seckill_store::{Restocked, StoreError};
 
 use crate::{
     EngineError, Result,
     ids::{Dates, IdWorker},
-    ledger::sale_copy::{Synced, check_not_behind, fence, reject_behind, sync, try_sync},
+    ledger::sale_copy::{self, Synced, fence_at, reject_behind, sync, try_sync},
     recovery::{
+        adoption::{adopt, adopt_each, shards_of},
         delivery::{deliver, deliver_each},
         reconcile::{await_restored, new_token},
     },
@@ -148,7 +149,7 @@ impl Vouchers<'_> {
 
     /// Opens a planned sale now, by the clock of Redis.
     pub async fn start(&mut self, sale: impl Into<SaleId>) -> Result<Sale> {
-        let sale = self.servers.store.sale(sale).await?;
+        let sale = whole(&shards_of(self.servers, sale.into()).await?)?;
         let (id, voucher) = (sale.id(), sale.voucher_id);
         if sale.state == SaleState::Paused {
             return Err(EngineError::Rejected(reason!("error-is-paused", sale = voucher)));
@@ -162,7 +163,12 @@ impl Vouchers<'_> {
     }
 
     /// Sets the state that the operator chose for a sale, and its begin if one is given: in SQL, then in each shard in
-    /// Redis. After an error, repeating it completes the change.
+    /// Redis. After an error, repeating it completes the change. If SQL was set back, it first adopts a sale that is to be
+    /// paused or ended.
+    ///
+    /// # Errors
+    /// If the sale is to be started or resumed, [`EngineError::SqlBehind`] if SQL was set back, and [`EngineError::Unchecked`] if
+    /// that is unknown; nothing is changed then.
     pub async fn set_state(
         &mut self,
         sale: impl Into<SaleId>,
@@ -170,34 +176,122 @@ impl Vouchers<'_> {
         begin: Option<Millis>,
     ) -> Result<Sale> {
         let sale = sale.into();
-        let shards = match self.servers.store.set_state(sale, state, begin).await {
-            // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
-            // idempotent.
-            Err(unknown @ StoreError::Unknown(_)) => {
-                let again = self.servers.store.set_state(sale, state, begin).await;
-                again.map_err(|error| if error.is_away() { unknown } else { error })?
+        let shards = match self.write_state(sale, state, begin).await {
+            Err(EngineError::SqlBehind(_)) if state > SaleState::Running => {
+                let mut shards = Vec::new();
+                for part in self.servers.store.shards_of(sale).await? {
+                    shards.push(part.id);
+                }
+                adopt_each(self.servers, &shards, true).await?;
+                self.write_state(sale, state, begin).await?
             }
-            other => other?,
+            written => written?,
         };
         faults::pass(Point::AfterChangeCommit);
         deliver_each(self.servers, &shards, "").await?;
         whole(&shards)
     }
 
-    /// Adds pieces to a sale, to each of its shards alike, or removes unsold ones if `by` is negative.
+    /// The part of [`Vouchers::set_state`] in SQL.
+    async fn write_state(
+        &mut self,
+        sale: SaleId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Vec<SaleShard>> {
+        let parts = shards_of(self.servers, sale).await?;
+        let stops = state > SaleState::Running;
+        let held = &self.held(&parts, stops).await?;
+        let store = &self.servers.store;
+        let mut written = match store.set_state(sale, state, begin, held).await {
+            // Buyers depend on Redis: it must not keep the old state if SQL has the new one. Repeating the request is
+            // idempotent.
+            Err(unknown @ StoreError::Unknown(_)) => {
+                let again = store.set_state(sale, state, begin, held).await;
+                again.map_err(|error| if error.is_away() { unknown } else { error })?
+            }
+            other => other.map_err(behind)?,
+        };
+        // If SQL was restored in this state, Redis may have gone on: what does not reply gets the stop as a new version.
+        let is_unasked = |part: &SaleShard| held.iter().all(|(shard, _)| *shard != part.id);
+        for part in &mut written {
+            if stops
+                && part.state != SaleState::Archived
+                && is_unasked(part)
+                && !part.is_undelivered()
+            {
+                *part = fence_at(store, part.id, part.version).await?;
+            }
+        }
+        Ok(written)
+    }
+
+    /// The versions of shards that Redis holds, before a change that is written to SQL first. What SQL has is delivered before:
+    /// then the change builds on a version that has the same content on both sides.
+    ///
+    /// If Redis tells no version of the sale, only a change that `stops` it is made, without them: several others could pass
+    /// the versions that Redis has. Of a sale over shards, those that reply show whether SQL was set back.
+    async fn held(&mut self, parts: &[SaleShard], stops: bool) -> Result<Vec<(ShardId, u64)>> {
+        let (mut held, mut unchecked) = (Vec::new(), None);
+        for part in parts.iter().filter(|part| part.state != SaleState::Archived) {
+            let version = match try_sync(self.servers, part, "").await {
+                Ok(Synced::Newer(version)) => Some(version),
+                Ok(Synced::Damaged) => self.damaged_version(part, stops).await?,
+                Ok(Synced::Split) => {
+                    adopt(self.servers, part.id, stops).await?;
+                    sale_copy::version(self.servers, part.id).await
+                }
+                // Its delivery says that it is another sale.
+                Ok(_) | Err(EngineError::OtherSale(_)) => Some(part.version),
+                Err(EngineError::Redis(_)) => None,
+                Err(error) => return Err(error),
+            };
+            match version {
+                Some(version) => held.push((part.id, version)),
+                None => unchecked = Some(part.voucher_id),
+            }
+        }
+        match unchecked {
+            Some(sale) if held.is_empty() && !stops => Err(EngineError::Unchecked(sale)),
+            _ => Ok(held),
+        }
+    }
+
+    /// The newest version that Redis has had of a damaged shard, that of SQL if nothing is left of it; `None` if Redis does not
+    /// reply. If Redis may have this version of SQL with another content, the shard is reconciled before, unless the change
+    /// `stops` the sale.
+    async fn damaged_version(&mut self, part: &SaleShard, stops: bool) -> Result<Option<u64>> {
+        let version = match sale_copy::read(self.servers, part.id).await {
+            Err(EngineError::Redis(_)) => return Ok(None),
+            held => held?.filter(|held| !held.is_of_other(part)).and_then(|held| held.version),
+        };
+        if part.is_undelivered() && version == Some(part.version) && !stops {
+            match Box::pin(deliver(self.servers, part, "")).await {
+                // What is not delivered is an earlier change.
+                Err(EngineError::NotLoaded { voucher, .. }) => {
+                    return Err(EngineError::Unchecked(voucher));
+                }
+                delivered => delivered?,
+            }
+            return Ok(sale_copy::version(self.servers, part.id).await);
+        }
+        Ok(version.or(Some(part.version)))
+    }
+
+    /// Adds pieces to a sale, to each of its shards alike, or removes unsold ones if `by` is negative. Returns the initial
+    /// stock of the whole sale that was committed.
     ///
     /// # Errors
     /// [`EngineError::Failed`] if Redis has fewer unsold pieces, [`StoreError::Changed`] if the sale was changed
-    /// concurrently, [`EngineError::SqlBehind`] if SQL was set back; nothing is changed then.
-    pub async fn restock(&mut self, sale: impl Into<SaleId>, by: i64) -> Result<Sale> {
+    /// concurrently, [`EngineError::SqlBehind`] if SQL was set back, [`EngineError::Unchecked`] if that is unknown; nothing is
+    /// changed then.
+    pub async fn restock(&mut self, sale: impl Into<SaleId>, by: i64) -> Result<u64> {
         let by = check_restock(by).map_err(EngineError::Rejected)?;
-        let mut parts = self.servers.store.shards_of(sale).await?;
+        let parts = shards_of(self.servers, sale.into()).await?;
         let changed = if by > 0 {
             check_limits(&parts, by)?;
-            for part in &parts {
-                check_not_behind(self.servers, part.id).await?;
-            }
-            self.add(&spread(&parts, by)).await?
+            let held = self.held(&parts, false).await?;
+            self.add(&spread(&parts, by), &held).await?
         } else {
             self.remove(&parts, by.unsigned_abs()).await.map_err(|why| match why {
                 // SQL follows Redis, where a reply may have been lost.
@@ -208,12 +302,7 @@ impl Vouchers<'_> {
                 why => why,
             })?
         };
-        for part in &mut parts {
-            if let Some(shard) = changed.iter().find(|it| it.id == part.id) {
-                *part = shard.clone();
-            }
-        }
-        whole(&parts)
+        Ok(changed.initial)
     }
 
     /// Moves unsold pieces between shards of a sale: out of Redis, from one to the other in one transaction of SQL, and
@@ -228,18 +317,20 @@ impl Vouchers<'_> {
         from: &[(ShardId, u64)],
         to: &[(ShardId, u64)],
     ) -> Result<bool> {
+        let mut parts = Vec::new();
         for (shard, _) in to {
-            check_not_behind(self.servers, *shard).await?;
+            parts.push(self.servers.store.shard(*shard).await?);
         }
-        Ok(self.cut(from, to, true).await?.is_some())
+        let held = self.held(&parts, false).await?;
+        Ok(self.cut(from, to, &held, true).await?.is_some())
     }
 
     /// Adds pieces in SQL, then in Redis. A commit with an unknown outcome is not retried, because that could add them
     /// twice; Redis is updated from SQL, so that both agree.
-    async fn add(&mut self, changes: &[StockChange]) -> Result<Vec<SaleShard>> {
-        let error = match self.servers.store.restock(changes).await {
+    async fn add(&mut self, changes: &[StockChange], held: &[(ShardId, u64)]) -> Result<Restocked> {
+        let error = match self.servers.store.restock(changes, held).await {
             Err(error @ StoreError::Unknown(_)) => error,
-            other => return self.deliver_all(other?).await,
+            other => return self.deliver_all(other.map_err(behind)?).await,
         };
         for (shard, ..) in changes {
             if let Err(why) = self.resync(*shard).await {
@@ -249,10 +340,10 @@ impl Vouchers<'_> {
         Err(error.into())
     }
 
-    async fn deliver_all(&mut self, changed: Vec<SaleShard>) -> Result<Vec<SaleShard>> {
+    async fn deliver_all(&mut self, changed: Restocked) -> Result<Restocked> {
         faults::pass(Point::AfterChangeCommit);
         // Those that gain pieces first: until the others are delivered, they do not count as sold out.
-        deliver_each(self.servers, changed.iter().rev(), "").await?;
+        deliver_each(self.servers, changed.shards.iter().rev(), "").await?;
         Ok(changed)
     }
 
@@ -287,26 +378,27 @@ impl Vouchers<'_> {
     }
 
     /// Removes unsold pieces of a sale, as soon as no other process does.
-    async fn remove(&mut self, parts: &[SaleShard], by: u64) -> Result<Vec<SaleShard>> {
+    async fn remove(&mut self, parts: &[SaleShard], by: u64) -> Result<Restocked> {
         let until = Instant::now() + TURN_WITHIN;
         let mut has_nodes = true;
         for part in parts {
             has_nodes &= await_restored(self.servers, part.id).await?;
         }
         loop {
-            let mut is_free = true;
-            for part in parts {
-                let sale = self.servers.store.shard(part.id).await?;
-                let synced = sync(self.servers, &sale, "").await?;
-                if let Synced::Newer(in_redis) = synced {
-                    reject_behind(self.servers, part.id, in_redis).await?;
-                }
-                is_free &= !matches!(synced, Synced::Cutting | Synced::Expired);
-            }
-            if is_free {
-                let pieces = self.unsold(parts, by).await?;
-                if let Some(changed) = self.cut(&pieces, &[], has_nodes).await? {
-                    return Ok(changed);
+            if let Some(seen) = self.free(parts).await? {
+                match self.unsold(parts, by).await {
+                    Ok(pieces) => {
+                        if let Some(changed) = self.cut(&pieces, &[], &[], has_nodes).await? {
+                            return Ok(changed);
+                        }
+                    }
+                    // Pieces that move from a shard to one that was read before are in neither number.
+                    Err(short @ EngineError::Failed(_)) => {
+                        if self.free(parts).await? == Some(seen) {
+                            return Err(short);
+                        }
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             if Instant::now() > until {
@@ -316,6 +408,25 @@ impl Vouchers<'_> {
         }
     }
 
+    /// The versions of the parts of a sale; `None` while a process removes pieces from one of them.
+    async fn free(&mut self, parts: &[SaleShard]) -> Result<Option<Vec<u64>>> {
+        let (mut versions, mut is_free) = (Vec::with_capacity(parts.len()), true);
+        for part in parts {
+            let sale = self.servers.store.shard(part.id).await?;
+            let synced = sync(self.servers, &sale, "").await?;
+            match synced {
+                Synced::Newer(held) => reject_behind(self.servers, part.id, held).await?,
+                Synced::Split => {
+                    adopt(self.servers, part.id, false).await?;
+                }
+                _ => {}
+            }
+            is_free &= !matches!(synced, Synced::Cutting | Synced::Expired | Synced::Split);
+            versions.push(sale.version);
+        }
+        Ok(is_free.then_some(versions))
+    }
+
     /// Removes pieces from Redis first, which has buyers that SQL does not know yet, then from SQL, and restores them
     /// if SQL refuses. SQL adds pieces to the shards in `to` in the same transaction. Without a change `None` if another
     /// process changes one of them: nothing waits while it holds pieces.
@@ -323,8 +434,9 @@ impl Vouchers<'_> {
         &mut self,
         pieces: &[(ShardId, u64)],
         to: &[(ShardId, u64)],
+        held: &[(ShardId, u64)],
         has_nodes: bool,
-    ) -> Result<Option<Vec<SaleShard>>> {
+    ) -> Result<Option<Restocked>> {
         let (token, mut changes) = (new_token(), Vec::new());
         // In the same order in each process: of two, one succeeds.
         let mut pieces = pieces.to_vec();
@@ -340,7 +452,7 @@ impl Vouchers<'_> {
         }
         faults::pass(Point::AfterCut);
         changes.extend(to.iter().map(|(to, by)| (*to, *by as i64, None)));
-        let writing = self.servers.store.restock(&changes);
+        let writing = self.servers.store.restock(&changes, held);
         let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
             Ok(Ok(changed)) => return self.deliver_all(changed).await.map(Some),
             Ok(Err(error)) => error,
@@ -350,7 +462,7 @@ impl Vouchers<'_> {
             }
         };
         self.undo(&changes).await;
-        Err(error.into())
+        Err(behind(error))
     }
 
     /// Removes the pieces from Redis; returns the version in SQL that this was based on, or `None` if another process
@@ -408,9 +520,10 @@ impl Vouchers<'_> {
     /// Puts pieces back that this process has taken out of Redis and SQL has not: first SQL is fenced, so that a commit
     /// whose outcome is unknown has happened or never will. If that fails, a node does it once others no longer wait.
     async fn undo(&mut self, changes: &[StockChange]) {
-        for (shard, _, seen) in changes.iter().filter(|(.., seen)| seen.is_some()) {
+        for (shard, _, seen) in changes {
+            let Some(seen) = *seen else { continue };
             let undoing = async {
-                let sale = fence(&self.servers.store, *shard, *seen).await?;
+                let sale = fence_at(&self.servers.store, *shard, seen).await?;
                 try_sync(self.servers, &sale, "").await
             };
             let why = match tokio::time::timeout(CUT_WITHIN, undoing).await {
@@ -434,6 +547,14 @@ fn spread(parts: &[SaleShard], by: i64) -> Vec<StockChange> {
 fn check_limits(parts: &[SaleShard], by: i64) -> Result<()> {
     let [_, _, ..] = parts else { return Ok(()) };
     Ok(seckill_store::check_restock(&whole(parts)?, by, None, 1)?)
+}
+
+/// The error of a change of a sale that SQL has in an older version than Redis.
+fn behind(error: StoreError) -> EngineError {
+    match error {
+        StoreError::Behind(sale) => EngineError::SqlBehind(sale),
+        error => error.into(),
+    }
 }
 
 fn whole(parts: &[SaleShard]) -> Result<Sale> {

@@ -11,6 +11,7 @@ use seckill_engine::{EngineError, admission::AdmissionError};
 use seckill_model::{
     Label, OrderId, Outcome, Reason,
     locale::{Language, in_language},
+    reason,
 };
 use seckill_redis::RedisError;
 use seckill_store::StoreError;
@@ -84,14 +85,19 @@ pub(crate) enum Refusal {
     Conflict(Reason, Value),
     /// Too many requests of this user or address.
     Limited(Wait),
+    /// Too many codes or wrong codes of this phone or address, or of all.
+    LoginLimited(Wait),
+    /// No login by code is set up.
+    NoLogin,
     /// Too many requests are in progress.
     Overloaded,
-    /// The server stops, or a server behind it does not answer: nothing was changed, or repeating is safe.
-    Unavailable,
+    /// The server stops, a server behind it does not answer, or the sale is closed until it is repaired: nothing was
+    /// changed, or repeating is safe.
+    Unavailable(Label),
     /// A change was not confirmed, or not in time: repeating it may apply it twice.
     Uncertain,
     /// The server is not ready yet; its state as data.
-    NotReady(Value),
+    NotReady(Label, Value),
     /// A defect of the program.
     Defect,
 }
@@ -165,15 +171,17 @@ impl Refusal {
                 Parts::new(StatusCode::CONFLICT, message.clone()).with(state.clone())
             }
             Self::Limited(_) => Parts::new(StatusCode::TOO_MANY_REQUESTS, Label("http-limited")),
-            Self::Overloaded => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
-            Self::Unavailable => {
-                Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
+            Self::LoginLimited(wait) => {
+                let seconds = wait.seconds();
+                Parts::new(StatusCode::TOO_MANY_REQUESTS, reason!("http-login-limited", seconds))
             }
+            Self::NoLogin => Parts::new(StatusCode::NOT_IMPLEMENTED, Label("http-no-login")),
+            Self::Overloaded => Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-busy")),
+            Self::Unavailable(why) => Parts::new(StatusCode::SERVICE_UNAVAILABLE, *why),
             // Not 503, which invites a client to repeat the request.
             Self::Uncertain => Parts::new(StatusCode::GATEWAY_TIMEOUT, Label("http-uncertain")),
-            Self::NotReady(state) => {
-                Parts::new(StatusCode::SERVICE_UNAVAILABLE, Label("http-unavailable"))
-                    .with(state.clone())
+            Self::NotReady(why, state) => {
+                Parts::new(StatusCode::SERVICE_UNAVAILABLE, *why).with(state.clone())
             }
             Self::Defect => Parts::new(StatusCode::INTERNAL_SERVER_ERROR, Label("http-defect")),
         }
@@ -186,7 +194,7 @@ impl Refusal {
         let envelope = Envelope { success: false, error_msg: Some(message), code, data };
         let mut response = (status, Json(envelope)).into_response();
         let seconds = match self {
-            Self::Limited(Wait(wait)) => Some(wait.as_secs() + 1),
+            Self::Limited(wait) | Self::LoginLimited(wait) => Some(wait.seconds()),
             // By then, the requests that wait now are decided.
             _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1),
         };
@@ -214,6 +222,30 @@ pub(crate) fn localized(mut response: Response, language: Language) -> Response 
     }
 }
 
+/// The server ends.
+pub(crate) const STOPPING: Label = Label("http-unavailable-stopping");
+/// Redis does not answer, or takes no writes.
+pub(crate) const NO_REDIS: Label = Label("http-unavailable-redis");
+/// The database does not answer, or takes no writes.
+pub(crate) const NO_DATABASE: Label = Label("http-unavailable-database");
+/// What Redis lost is being restored.
+pub(crate) const RECONCILING: Label = Label("http-unavailable-reconciling");
+
+/// What the client learns of an error: no address, no name of a key and no reply of a server.
+fn public(error: &EngineError) -> Label {
+    match error {
+        EngineError::Stopping => STOPPING,
+        EngineError::Redis(_) => NO_REDIS,
+        EngineError::Store(_) => NO_DATABASE,
+        EngineError::Reconciling(_) => RECONCILING,
+        EngineError::OtherSale(_) | EngineError::SqlBehind(_) | EngineError::LostInSql(_) => CLOSED,
+        _ => Label("http-unavailable"),
+    }
+}
+
+/// The sale admits no buyers before an operator has repaired it.
+const CLOSED: Label = Label("http-unavailable-closed");
+
 /// Errors that the client caused are reported; others are logged, and reported as unavailable.
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
@@ -229,11 +261,17 @@ impl From<EngineError> for Refusal {
             EngineError::Store(StoreError::Changed(_)) => {
                 Self::Conflict(Label("http-changed").into(), Value::Null)
             }
-            EngineError::Stopping => Self::Unavailable,
-            EngineError::Store(StoreError::Unknown(_)) => Self::Uncertain,
+            EngineError::Stopping => Self::Unavailable(STOPPING),
+            // Committed in SQL, or in part.
+            EngineError::NotLoaded { .. }
+            | EngineError::BrokeOff { .. }
+            | EngineError::Store(StoreError::Unknown(_)) => {
+                tracing::warn!(%error, "the outcome of a request is unknown");
+                Self::Uncertain
+            }
             error => {
                 tracing::warn!(%error, "a request failed");
-                Self::Unavailable
+                Self::Unavailable(public(&error))
             }
         }
     }
@@ -249,7 +287,20 @@ impl From<AdmissionError> for Refusal {
     fn from(error: AdmissionError) -> Self {
         // The worker reports why; a line per request would only repeat it.
         tracing::debug!(%error, "no outcome of an admission");
-        Self::Unavailable
+        Self::Unavailable(match &error {
+            AdmissionError::Stopping => STOPPING,
+            AdmissionError::TooLate => Label("admission-too-late"),
+            AdmissionError::NoAnswer(why) => match &**why {
+                // Too few replicas have it, or the reply came too late to be sure.
+                EngineError::Failed(_) => Label("http-unavailable-unconfirmed"),
+                why => public(why),
+            },
+            AdmissionError::Rejected(why) => match &**why {
+                // It has more buyers than pieces.
+                EngineError::Failed(_) => CLOSED,
+                why => public(why),
+            },
+        })
     }
 }
 
@@ -268,7 +319,7 @@ impl From<StoreError> for Refusal {
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
-    use seckill_model::Millis;
+    use seckill_model::{Millis, VoucherId};
 
     use super::*;
 
@@ -309,8 +360,39 @@ mod tests {
     #[tokio::test]
     async fn an_uncertain_change_does_not_invite_a_retry() {
         let unknown = StoreError::Unknown(Label("http-uncertain").into());
-        let (status, _, retry) = shown(unknown.into(), "en").await;
-        assert_eq!((status, retry), (504, false));
+        let (voucher, why) = (VoucherId(7), RedisError::NoGroup);
+        let committed = EngineError::NotLoaded { voucher, shards: Vec::new(), why };
+        for refusal in [unknown.into(), committed.into()] {
+            let (status, _, retry) = shown(refusal, "en").await;
+            assert_eq!((status, retry), (504, false));
+        }
+    }
+
+    /// A client learns what to wait for.
+    #[tokio::test]
+    async fn each_503_states_its_reason() {
+        let failed = || Arc::new(EngineError::Failed(Label("http-busy").into()));
+        let away = || StoreError::Away(Label("http-busy").into());
+        let refusals: [(Refusal, &str); 13] = [
+            (EngineError::Stopping.into(), "this server is stopping"),
+            (AdmissionError::Stopping.into(), "this server is stopping"),
+            (AdmissionError::TooLate.into(), "the attempt was too late"),
+            (AdmissionError::NoAnswer(failed()).into(), "not confirmed"),
+            (AdmissionError::NoAnswer(Arc::new(away().into())).into(), "the database is"),
+            (AdmissionError::NoAnswer(Arc::new(RedisError::NoGroup.into())).into(), "Redis is"),
+            (AdmissionError::Rejected(failed()).into(), "closed until an operator has repaired"),
+            (EngineError::OtherSale(VoucherId(7)).into(), "closed until an operator has repaired"),
+            (EngineError::Reconciling("key".into()).into(), "being reconciled"),
+            (RedisError::NoGroup.into(), "Redis is unavailable"),
+            (away().into(), "the database is unavailable"),
+            (Refusal::Overloaded, "too many requests"),
+            (Refusal::Outcome(Outcome::Paused), "the sale is paused"),
+        ];
+        for (refusal, reason) in refusals {
+            let (status, body, retry) = shown(refusal, "en").await;
+            assert!(status == 503 && retry, "{body}");
+            assert!(body["errorMsg"].as_str().unwrap().contains(reason), "{reason}: {body}");
+        }
     }
 
     #[tokio::test]

@@ -62,7 +62,7 @@ impl Cache {
         let began = Instant::now();
         loop {
             let found = match self.read(keys).await {
-                Err(Refusal::Unavailable) => return self.without_redis(keys, load).await,
+                Err(Refusal::Unavailable(_)) => return self.without_redis(keys, load).await,
                 found => found?,
             };
             if let Some(Entry { value, is_fresh: true }) = found {

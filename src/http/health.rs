@@ -3,8 +3,11 @@
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
-use seckill_engine::{recovery::reconcile::all_reconciled, servers::Servers};
-use seckill_redis::HOME;
+use seckill_engine::{
+    recovery::reconcile::all_reconciled, servers::Servers, telemetry::write_probe,
+};
+use seckill_model::Label;
+use seckill_redis::{HOME, replicas, stream_stats};
 use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::Mutex, time::timeout};
@@ -13,7 +16,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     Shared,
-    answer::{Answer, Envelope, Refusal, Result},
+    answer::{Answer, Envelope, NO_DATABASE, NO_REDIS, RECONCILING, Refusal, Result, STOPPING},
 };
 
 /// How long a check is reused.
@@ -37,9 +40,9 @@ async fn alive() -> Answer<&'static str> {
 /// Whether this node can take orders.
 #[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
 struct Readiness {
-    /// Redis answers.
+    /// Redis answers, takes writes, and has the replicas that must confirm an order.
     redis: bool,
-    /// The database answers.
+    /// The database answers and takes writes.
     sql: bool,
     /// Redis was reconciled with the database.
     reconciled: bool,
@@ -48,8 +51,12 @@ struct Readiness {
 }
 
 impl Readiness {
-    fn is_ready(self) -> bool {
-        self.redis && self.sql && self.reconciled && self.running
+    /// What it lacks, if anything.
+    fn lacks(self) -> Option<Label> {
+        let Self { redis, sql, reconciled, running } = self;
+        let lacks =
+            [(running, STOPPING), (redis, NO_REDIS), (sql, NO_DATABASE), (reconciled, RECONCILING)];
+        lacks.into_iter().find(|(is_there, _)| !is_there).map(|(_, why)| why)
     }
 }
 
@@ -57,12 +64,14 @@ impl Readiness {
 #[derive(Debug)]
 pub(crate) struct Check {
     servers: Servers,
+    /// Replicas that must confirm an order.
+    wait_replicas: u32,
     last: Option<(Instant, Readiness)>,
 }
 
 impl Check {
-    pub(crate) fn new(servers: Servers) -> Mutex<Self> {
-        Mutex::new(Self { servers, last: None })
+    pub(crate) fn new(servers: Servers, wait_replicas: u32) -> Mutex<Self> {
+        Mutex::new(Self { servers, wait_replicas, last: None })
     }
 
     async fn run(&mut self) -> Readiness {
@@ -73,22 +82,28 @@ impl Check {
         }
         let store = self.servers.store.clone();
         let redis = async {
-            if self.servers.conn.multiplexed(HOME).await.is_err() {
-                return (false, false);
-            }
-            match all_reconciled(&mut self.servers).await {
-                Ok(reconciled) => (true, reconciled),
-                Err(_) => (false, false),
-            }
+            let reconciled = all_reconciled(&mut self.servers).await.ok()?;
+            Some((takes_orders(&mut self.servers, self.wait_replicas).await, reconciled))
         };
+        let sql =
+            async { store.ping().await.is_ok() && write_probe::takes_writes(&store).await.is_ok() };
         let (redis, sql) =
-            tokio::join!(timeout(ANSWERS_WITHIN, redis), timeout(ANSWERS_WITHIN, store.ping()));
-        let (redis, reconciled) = redis.unwrap_or_default();
-        let sql = matches!(sql, Ok(Ok(_)));
+            tokio::join!(timeout(ANSWERS_WITHIN, redis), timeout(ANSWERS_WITHIN, sql));
+        let (redis, reconciled) = redis.ok().flatten().unwrap_or_default();
+        let sql = sql.unwrap_or_default();
         let readiness = Readiness { redis, sql, reconciled, running: true };
         self.last = Some((Instant::now(), readiness));
         readiness
     }
+}
+
+/// Whether Redis accepts an order, and enough replicas confirm it.
+async fn takes_orders(servers: &mut Servers, wait_replicas: u32) -> bool {
+    let Servers { conn, keys, .. } = servers;
+    conn.multiplexed(HOME).await.is_ok()
+        && stream_stats::takes_writes(conn, keys).await.is_ok()
+        && (wait_replicas == 0
+            || replicas::confirming(conn, keys).await.is_ok_and(|it| it >= wait_replicas))
 }
 
 /// Whether this node takes orders.
@@ -99,9 +114,8 @@ impl Check {
 async fn ready(State(shared): State<Shared>) -> Result<Readiness> {
     let running = !shared.stopping.is_cancelled();
     let readiness = Readiness { running, ..shared.check.lock().await.run().await };
-    if readiness.is_ready() {
-        Ok(Answer(readiness))
-    } else {
-        Err(Refusal::NotReady(json!(readiness)))
+    match readiness.lacks() {
+        None => Ok(Answer(readiness)),
+        Some(why) => Err(Refusal::NotReady(why, json!(readiness))),
     }
 }

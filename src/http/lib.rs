@@ -7,9 +7,11 @@
 mod answer;
 mod body;
 mod cache;
+mod client;
 mod health;
 mod language;
 mod limits;
+mod login_limits;
 mod metrics;
 mod openapi;
 mod operators;
@@ -23,13 +25,14 @@ mod traffic;
 mod users;
 mod vouchers;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use deadpool::unmanaged::{Object, Pool};
 use seckill_engine::{
     EngineError, Operator, Snapshot, admission::Admission, servers::Servers,
     telemetry::snapshot::HttpLine,
 };
+use seckill_model::text;
 use seckill_redis::{Layout, SharedConnection};
 use seckill_store::SharedStore;
 use tokio::{
@@ -38,6 +41,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use client::ProxyNetwork;
 pub use operators::Secret;
 pub use server::{Server, ServerError};
 pub use sessions::{Session, Sessions};
@@ -47,6 +51,7 @@ pub use users::new_nick_name;
 use answer::Refusal;
 use cache::Cache;
 use limits::Limits;
+use login_limits::LoginCodes;
 use metrics::Metrics;
 use operators::Operators;
 
@@ -56,6 +61,13 @@ const CONNECTIONS: usize = 8;
 const CONNECTION_WITHIN: Duration = Duration::from_secs(2);
 /// Time that a request may take beyond the time that admission may take.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How often the server looks after its limits.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Share of the requests beyond which one address is that of a proxy, or of a load test, and their rate below which it does
+/// not matter.
+const MOST_TRAFFIC: f64 = 0.8;
+const NOTICED_PER_SECOND: f64 = 100.0;
 
 /// What the endpoints share.
 #[derive(Debug)]
@@ -67,6 +79,7 @@ pub(crate) struct State {
     sessions: Sessions,
     operators: Operators,
     redis: SharedConnection,
+    login_codes: LoginCodes,
     cache: Cache,
     keys: Layout,
     store: SharedStore,
@@ -112,11 +125,12 @@ impl State {
             sessions,
             operators: Operators::new(deployment.store.clone()),
             cache: Cache::new(redis.clone()),
+            login_codes: LoginCodes::new(redis.clone(), keys.clone(), &settings),
             redis,
             keys,
             store: deployment.store.clone(),
             servers: servers.into(),
-            check: health::Check::new(operator.servers()),
+            check: health::Check::new(operator.servers(), deployment.settings.wait_replicas),
             limits: Limits::new(settings.user_per_second, settings.address_per_second),
             metrics: Metrics::new(snapshots, Arc::clone(&free), settings.connections),
             free,
@@ -134,7 +148,30 @@ impl State {
             url: url.to_owned(),
             connections: max_connections.saturating_sub(self.free.available_permits()) as u64,
             max_connections: max_connections as u64,
+            one_address: self.one_address(),
             ..self.metrics.line()
+        }
+    }
+
+    /// The address that most requests come from, as if it were that of a proxy, if none is configured.
+    fn one_address(&self) -> Option<IpAddr> {
+        let line = self.settings.trusted_proxies.is_empty().then(|| self.metrics.traffic.line())?;
+        let top = line.addresses.first()?;
+        let is_most = top.per_second > line.per_second * MOST_TRAFFIC;
+        (is_most && line.per_second >= NOTICED_PER_SECOND).then_some(top.id)
+    }
+
+    /// Forgets those that have not asked for a while, and warns of a proxy that is not configured, until `stop`.
+    async fn look_after(&self, stop: &CancellationToken) {
+        let mut noticed = None;
+        while stop.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_some() {
+            self.limits.forget();
+            let one = self.one_address();
+            if let Some(address) = one.filter(|_| one != noticed) {
+                let notice = text!("http-one-address", address = address.to_string());
+                tracing::warn!("{notice}");
+                noticed = one;
+            }
         }
     }
 

@@ -15,10 +15,6 @@ use governor::{
     state::keyed::HashMapStateStore,
 };
 use seckill_model::UserId;
-use tokio_util::sync::CancellationToken;
-
-/// How often those that have not asked for a while are forgotten.
-const FORGET_EVERY: Duration = Duration::from_secs(10);
 
 type Limiter<K> =
     RateLimiter<K, HashMapStateStore<K>, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
@@ -34,6 +30,13 @@ pub(crate) struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait(pub(crate) Duration);
 
+impl Wait {
+    /// In whole seconds, at least one.
+    pub(crate) fn seconds(self) -> u64 {
+        (self.0.as_millis() as u64).div_ceil(1_000).max(1)
+    }
+}
+
 impl Limits {
     /// Limits in requests per second, which may come at once; 0 is unlimited.
     pub(crate) fn new(user: u32, address: u32) -> Self {
@@ -44,26 +47,19 @@ impl Limits {
         check(self.users.as_ref(), &user)
     }
 
-    /// This host itself is not limited: a proxy or a load test has many users behind one address.
     pub(crate) fn check_address(&self, address: IpAddr) -> Result<(), Wait> {
-        let network = network(address);
-        if network.is_loopback() {
-            return Ok(());
-        }
-        check(self.addresses.as_ref(), &network)
+        check(self.addresses.as_ref(), &network(address))
     }
 
-    /// Forgets those that have not asked for a while, until `stop`.
-    pub(crate) async fn forget(&self, stop: &CancellationToken) {
-        while stop.run_until_cancelled(tokio::time::sleep(FORGET_EVERY)).await.is_some() {
-            if let Some(users) = &self.users {
-                users.retain_recent();
-                users.shrink_to_fit();
-            }
-            if let Some(addresses) = &self.addresses {
-                addresses.retain_recent();
-                addresses.shrink_to_fit();
-            }
+    /// Forgets those that have not asked for a while.
+    pub(crate) fn forget(&self) {
+        if let Some(users) = &self.users {
+            users.retain_recent();
+            users.shrink_to_fit();
+        }
+        if let Some(addresses) = &self.addresses {
+            addresses.retain_recent();
+            addresses.shrink_to_fit();
         }
     }
 }
@@ -111,8 +107,9 @@ mod tests {
         assert!(limits.check_address(address("192.0.2.2")).is_ok());
         assert!(limits.check_address(address("2001:db8::1")).is_ok());
         assert!(limits.check_address(address("2001:db8::2")).is_err(), "the same network");
+        assert!(limits.check_address(address("127.0.0.1")).is_ok());
+        assert!(limits.check_address(address("127.0.0.1")).is_err(), "this host is one address");
         for _ in 0..5 {
-            assert!(limits.check_address(address("127.0.0.1")).is_ok());
             assert!(Limits::new(0, 0).check_user(one).is_ok());
         }
     }

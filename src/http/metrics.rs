@@ -49,7 +49,7 @@ const OUTCOMES: [&str; 10] = [
     "busy",
     "error",
 ];
-const LIMITS: [&str; 2] = ["user", "address"];
+const LIMITS: [&str; 3] = ["user", "address", "login"];
 /// Maximum number of sales with series of their own.
 const SALES: usize = 100;
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -170,12 +170,13 @@ impl Metrics {
             Ok(Outcome::NotLoaded) => "not_loaded",
             Ok(Outcome::NotReady) => "not_ready",
             Ok(Outcome::Busy) => "busy",
+            Err(error) if error.is_of_lost_sale() => "not_ready",
             Err(_) => "error",
         };
         self.admission.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// Counts a request beyond the limit of its `user` or `address`.
+    /// Counts a request beyond the limit of its `user` or `address`, or of the `login`.
     pub(crate) fn note_limited(&self, by: &'static str) {
         self.limited.get_or_create(&LimitLabel { by }).inc();
     }

@@ -1,10 +1,6 @@
 //! The endpoints with the guards before them.
 
-use std::{
-    any::Any,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{any::Any, net::SocketAddr, time::Duration};
 
 use axum::{
     BoxError, Router,
@@ -14,6 +10,7 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
+use seckill_model::Label;
 use tower::{
     ServiceBuilder, limit::GlobalConcurrencyLimitLayer, load_shed::LoadShedLayer,
     timeout::TimeoutLayer,
@@ -31,6 +28,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::{
     Shared,
     answer::{Refusal, localized},
+    client::{self, Client},
     health, language,
     limits::network,
     metrics,
@@ -83,11 +81,17 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .with_state(Shared::clone(shared))
 }
 
-/// Counts a request, and localizes its answer.
+/// Finds the address of the client, counts a request, and localizes its answer.
 ///
 /// Written here because no crate does the last: the language of a refusal is known only from its request.
-async fn observe(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let counted = shared.metrics.begin(&request, address(&request).map(network));
+async fn observe(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.ip());
+    let trusted = &shared.settings.trusted_proxies;
+    let client = peer.map(|peer| client::address(trusted, peer, request.headers()));
+    if let Some(client) = client {
+        request.extensions_mut().insert(Client(client));
+    }
+    let counted = shared.metrics.begin(&request, client.map(network));
     let language = language::preferred(request.headers());
     let response = localized(next.run(request).await, language);
     counted.end(response.status());
@@ -100,15 +104,11 @@ async fn limit_address(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    if let Some(address) = address(&request) {
-        let granted = shared.limits.check_address(address);
+    if let Some(Client(address)) = request.extensions().get() {
+        let granted = shared.limits.check_address(*address);
         granted.inspect_err(|_| shared.metrics.note_limited("address"))?;
     }
     Ok(next.run(request).await)
-}
-
-fn address(request: &Request) -> Option<IpAddr> {
-    request.extensions().get::<ConnectInfo<SocketAddr>>().map(|peer| peer.ip())
 }
 
 /// A guard stopped the request, or it was not answered in time.
@@ -118,7 +118,11 @@ async fn unanswered(method: Method, error: BoxError) -> Refusal {
     }
     tracing::warn!(error, "a request was not answered in time");
     // A purchase or a command of an operator goes on.
-    if method == Method::GET { Refusal::Unavailable } else { Refusal::Uncertain }
+    if method == Method::GET {
+        Refusal::Unavailable(Label("http-unavailable-late"))
+    } else {
+        Refusal::Uncertain
+    }
 }
 
 /// The panic hook has logged the cause; other requests are not affected.

@@ -122,9 +122,9 @@ impl Server {
             Arc::new(move || shared.figures(&url))
         };
         operator.meters.publish_http(&figures);
-        let forgetting = tokio::spawn({
+        let looking = tokio::spawn({
             let (shared, stop) = (Shared::clone(&shared), stop.clone());
-            async move { shared.limits.forget(&stop).await }
+            async move { shared.look_after(&stop).await }
         });
         let failed = |error: io::Error| ServerError::Failed(OsError::of(&error));
         let header = Duration::from_millis(shared.settings.header_ms);
@@ -162,7 +162,7 @@ impl Server {
         drop(figures);
         stop.cancel();
         // Both end with `stop`; commands of operators may outlive their clients, and the engine still runs.
-        let _ = forgetting.await;
+        let _ = looking.await;
         shared.commands.close();
         let _ = tokio::time::timeout(shared.answers_within, shared.commands.wait()).await;
         served.map_err(failed)

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use seckill_model::settings;
 
+use crate::client::ProxyNetwork;
+
 settings! {
     /// Settings of the HTTP server.
     "http" HttpSettings {
@@ -20,8 +22,20 @@ settings! {
         pub body_bytes: usize = 65_536, 1_024..=1_048_576;
         /// Maximum number of requests of one user per second; 0 for no limit.
         pub user_per_second: u32 = 100, 0..=1_000_000;
-        /// The same for one address, except those of this host; 0 for no limit.
+        /// The same for one address; 0 for no limit.
         pub address_per_second: u32 = 1_000, 0..=1_000_000;
+        /// Networks of the proxies whose `Forwarded` or `X-Forwarded-For` is believed. Without them, the address of a proxy
+        /// is that of all its clients.
+        pub trusted_proxies: Vec<ProxyNetwork> = Vec::new();
+        /// Log login codes instead of sending them: for a demo, because a reader of the log can log in as any user.
+        /// Without it, there is no login by code.
+        pub demo_login: bool = false;
+        /// Maximum number of login codes per minute.
+        pub codes_per_minute: u32 = 6_000, 1..=1_000_000;
+        /// The same for one address.
+        pub address_codes_per_minute: u32 = 60, 1..=1_000_000;
+        /// Maximum number of wrong login codes per minute; beyond it, users log in only where they have logged in before.
+        pub wrong_codes_per_minute: u32 = 600, 1..=1_000_000;
         /// Milliseconds that a session lasts after its last request.
         pub session_ms: u64 = 1_800_000, 10_000..=2_592_000_000;
     }

@@ -1,9 +1,8 @@
 //! The endpoints of users: a login by phone and code, as a demo.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
-use axum::{extract::State, http::HeaderMap};
-use redis::pipe;
+use axum::{Extension, extract::State, http::HeaderMap};
 use seckill_model::{Millis, user::Phone};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -14,13 +13,11 @@ use crate::{
     Shared,
     answer::{Answer, Envelope, Refusal, Result},
     body::Body,
+    client::Client,
+    limits::Wait,
+    login_limits::Checked,
     sessions::{Session, token},
 };
-
-/// How long a code is valid.
-const CODE_LASTS: Duration = Duration::from_mins(2);
-/// Logins with one code; a further one is refused, so that a code cannot be guessed.
-const MAX_TRIES: u64 = 5;
 
 pub(crate) fn routes() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
@@ -53,11 +50,21 @@ impl fmt::Debug for Login {
     }
 }
 
-fn parse(phone: &str) -> std::result::Result<Phone, Refusal> {
+/// The phone of a login by code, which is for demos.
+fn demo_phone(shared: &Shared, phone: &str) -> std::result::Result<Phone, Refusal> {
+    if !shared.settings.demo_login {
+        return Err(Refusal::NoLogin);
+    }
     phone.parse().map_err(Refusal::Invalid)
 }
 
-/// Creates a code for a phone. Nothing is sent to it: the code is in the log of the server, as in the tutorials.
+fn limited(shared: &Shared, wait: Wait) -> Refusal {
+    shared.metrics.note_limited("login");
+    Refusal::LoginLimited(wait)
+}
+
+/// Creates a code for a phone. Nothing is sent to it: the code is in the log of the server, as in the tutorials. Refused
+/// (501) unless the server was started with `--demo-login`.
 #[utoipa::path(
     post, path = "/user/code", tag = "users",
     request_body = CodeRequest,
@@ -65,16 +72,12 @@ fn parse(phone: &str) -> std::result::Result<Phone, Refusal> {
 )]
 async fn send_code(
     State(shared): State<Shared>,
+    Extension(Client(from)): Extension<Client>,
     Body(CodeRequest { phone }): Body<CodeRequest>,
 ) -> Result<()> {
-    let phone = parse(&phone)?;
-    let code = format!("{:06}", rand::random_range(0..1_000_000));
-    let (key, tries) =
-        (shared.keys.login_code(phone.digits()), shared.keys.login_tries(phone.digits()));
-    let mut store = pipe();
-    store.cmd("SET").arg(&key).arg(&code).arg("PX").arg(CODE_LASTS.as_millis() as u64).ignore();
-    store.cmd("DEL").arg(tries).ignore();
-    shared.redis.pipe::<()>(&key, &store).await?;
+    let phone = demo_phone(&shared, &phone)?;
+    let granted = shared.login_codes.grant(&phone, from).await?;
+    let code = granted.map_err(|wait| limited(&shared, wait))?;
     tracing::info!(%phone, code, "login code");
     Ok(Answer(()))
 }
@@ -87,25 +90,14 @@ async fn send_code(
 )]
 async fn log_in(
     State(shared): State<Shared>,
+    Extension(Client(from)): Extension<Client>,
     Body(Login { phone, code }): Body<Login>,
 ) -> Result<String> {
-    let phone = parse(&phone)?;
-    let (key, tries) =
-        (shared.keys.login_code(phone.digits()), shared.keys.login_tries(phone.digits()));
-    let mut check = pipe();
-    check.cmd("INCRBY").arg(&tries).arg(1);
-    check.cmd("PEXPIRE").arg(&tries).arg(CODE_LASTS.as_millis() as u64).ignore();
-    check.cmd("GET").arg(&key);
-    let (tried, expected): (u64, Option<String>) = shared.redis.pipe(&key, &check).await?;
-    if tried > MAX_TRIES || expected != Some(code) {
-        return Err(Refusal::WrongCode);
-    }
-    let mut forget = pipe();
-    forget.cmd("DEL").arg(&key).cmd("DEL").arg(&tries).ignore();
-    let (deleted,): (u64,) = shared.redis.pipe(&key, &forget).await?;
-    if deleted == 0 {
-        // Another login was faster with the same code.
-        return Err(Refusal::WrongCode);
+    let phone = demo_phone(&shared, &phone)?;
+    match shared.login_codes.check(&phone, from, &code).await? {
+        Checked::Right => {}
+        Checked::Wrong => return Err(Refusal::WrongCode),
+        Checked::Limited(wait) => return Err(limited(&shared, wait)),
     }
     let user = shared.store.user_with_phone(&phone, &new_nick_name(), Millis::now()).await?;
     let token = shared.sessions.open(&user.into()).await?;

@@ -13,6 +13,7 @@ use seckill_model::{
 };
 use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::task::JoinError;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -42,7 +43,7 @@ pub(crate) fn routes() -> OpenApiRouter<Shared> {
 
 /// A voucher as it is created.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewVoucher {
     #[schema(maximum = 9_223_372_036_854_775_807_u64)]
     shop_id: Option<u64>,
@@ -62,6 +63,25 @@ struct NewVoucher {
     /// 1 on, 2 off, 3 expired.
     #[schema(minimum = 1, maximum = 3)]
     status: Option<i64>,
+    /// What clients of the tutorials send as null: the server sets it, or only a flash sale has it.
+    #[serde(default, rename = "id")]
+    #[schema(ignore)]
+    _id: (),
+    #[serde(default, rename = "createTime")]
+    #[schema(ignore)]
+    _create_time: (),
+    #[serde(default, rename = "updateTime")]
+    #[schema(ignore)]
+    _update_time: (),
+    #[serde(default, rename = "stock")]
+    #[schema(ignore)]
+    _stock: (),
+    #[serde(default, rename = "beginTime")]
+    #[schema(ignore)]
+    _begin_time: (),
+    #[serde(default, rename = "endTime")]
+    #[schema(ignore)]
+    _end_time: (),
 }
 
 impl NewVoucher {
@@ -85,7 +105,7 @@ impl NewVoucher {
 
 /// A flash-sale voucher as it is created. Times are RFC 3339, or a date and time of the server's zone.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NewSaleVoucher {
     #[serde(flatten)]
     voucher: NewVoucher,
@@ -157,6 +177,11 @@ async fn create_sale(
     Body(new): Body<NewSaleVoucher>,
 ) -> Result<VoucherId> {
     let details = new.voucher.checked(VoucherKind::Sale)?;
+    if details.status != VoucherStatus::On {
+        // Sold all the same: the window and the state of the sale decide.
+        let status = json!({ "status": details.status as i64 });
+        return Err(Refusal::Conflict(reason!("http-sale-not-on"), status));
+    }
     let parse = |time: Option<String>| {
         time.map(|time| time.parse::<Millis>()).transpose().map_err(Refusal::Invalid)
     };
@@ -319,6 +344,7 @@ fn finished<T>(
 
 /// A change of the stock.
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct Restock {
     /// Pieces to add, or to remove if negative.
     #[schema(minimum = -10_000_000, maximum = 10_000_000)]

@@ -1,4 +1,4 @@
-//! What a design declares about itself: its source, the promises it breaks, and what mends it.
+//! What a design declares about itself: its source, the promises it breaks, and what fixes it.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub struct Design {
     pub source: Source,
     /// The promises that it breaks; it keeps the others.
     pub faults: &'static [Fault],
-    /// The design that mends it, if it breaks a promise.
+    /// The design that fixes it, if it breaks a promise.
     pub mended_by: Option<&'static str>,
     /// Why it breaks or keeps its promises, in two sentences.
     pub why: Label,

@@ -6,11 +6,15 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use seckill_redis::Redis;
+use tokio::time::timeout;
 
 use crate::{
     Incident, Question, Result,
     fleet::Fleet,
     instance::{self, Report, Served},
+    lane::Reply,
+    meeting::{Meeting, Reached},
     shop::Shop,
     trace::{Action, Instant, Saw, Step},
     work::{Request, Work},
@@ -37,9 +41,9 @@ pub(crate) enum Point {
 /// Times of an incident.
 struct Timing {
     lease: Duration,
-    /// How long a holder stalls.
+    /// How long a holder stalls that keeps its lock; one that has lost it goes on once another request has it.
     stall: Duration,
-    /// How long the second request of its user stalls: it still holds the lock when the first one has continued.
+    /// How long the second request of its user stalls, and until the first one has ended.
     second: Duration,
 }
 
@@ -163,7 +167,9 @@ pub(crate) async fn serve(fleet: &mut Fleet, shop: &mut Shop, work: &Work) -> Re
         let taken = held.iter().flat_map(|it| &it.steps).filter(|it| it.action == Action::Acquire);
         let taken = taken.map(|it| it.ended).max().unwrap_or(ended);
         let since = Duration::from_nanos(Instant::now().since(taken));
-        tokio::time::sleep(Timing::of(incident).stall.saturating_sub(since)).await;
+        let rest = Timing::of(incident).stall.saturating_sub(since);
+        // Or until each lock is that of the second request of its user.
+        let _ = timeout(rest, second_holders(shop, &held)).await;
         drop(paused);
     }
     let mut served = fleet.served().await?;
@@ -181,6 +187,20 @@ pub(crate) async fn serve(fleet: &mut Fleet, shop: &mut Shop, work: &Work) -> Re
         }
     }
     Ok(served)
+}
+
+/// Waits until the second request of each user whose holder stalls has the lock, and stalls as well.
+async fn second_holders(shop: &Shop, held: &[Served]) -> Result<()> {
+    let redis = Redis::from_url(&shop.redis_url())?;
+    let stalls = |it: &&Served| matches!(it.reply, Reply::Failed(_));
+    let users: Vec<i64> = held.iter().filter(stalls).map(|it| it.user).collect();
+    if users.is_empty() {
+        return std::future::pending().await;
+    }
+    for user in users {
+        Meeting::new(&redis, user).until(Reached::Stall).await;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::{
     holders::{HolderReport, Point},
     instance::{Report, Served, report},
     lock::EngineLocks,
+    meeting::{Meeting, Reached},
     memory_queue::MemoryQueue,
     trace::{Action, Instant, Saw, Step},
     work::{Request, Work},
@@ -108,6 +109,8 @@ pub(crate) struct Lane<'a> {
     in_transaction: bool,
     /// Where it will stall.
     stall: Option<Point>,
+    /// Of the first request of a user, after it has stalled: where the second one waits for its end.
+    awaited: Option<Meeting>,
     steps: Vec<Step>,
     /// Set for a consumer.
     consumer: Option<Consuming>,
@@ -130,8 +133,8 @@ impl<'a> Lane<'a> {
     ) -> Self {
         let rng = Work::rng(process.seed, request.number);
         let stall = process.work.stall_of(&process.holders, request);
-        let (in_transaction, steps, consumer) = (false, Vec::new(), None);
-        Self { process, connections, request, rng, in_transaction, stall, steps, consumer }
+        let (in_transaction, awaited, steps, consumer) = (false, None, Vec::new(), None);
+        Self { process, connections, request, rng, in_transaction, stall, awaited, steps, consumer }
     }
 
     /// The lane of a consumer. Each step is reported to the parent immediately, because the process may be killed; in the pause
@@ -419,11 +422,37 @@ impl<'a> Lane<'a> {
         let sleeping = tokio::time::sleep(stall.unwrap_or(think));
         if stall.is_some() {
             self.report_as_holder();
+            self.stall(sleeping).await;
+        } else {
+            sleeping.await;
         }
-        sleeping.await;
         let action = if stall.is_some() { Action::Stall } else { Action::Think };
-        let millis: Vec<i64> = stall.iter().map(|it| it.as_millis() as i64).collect();
+        // As long as it was.
+        let millis = stall.map(|_| (Instant::now().since(begun) / 1_000_000) as i64);
+        let millis: Vec<i64> = millis.into_iter().collect();
         self.record(action, "".into(), &millis, Saw::default(), begun);
+    }
+
+    /// Stalls until the other request of the user is where it matters: one that has lost its lock goes on once the other
+    /// one has it and stalls, while the lease of that one lasts; that one goes on once the first one has ended. One that
+    /// keeps its lock stalls for the whole time.
+    async fn stall(&mut self, sleeping: impl Future<Output = ()>) {
+        let mut meeting = Meeting::new(&self.process.redis, self.user());
+        if !self.process.holders.contains(&self.request) {
+            meeting.tell(Reached::Stall).await;
+            sleeping.await;
+            return meeting.wait_for(Reached::End).await;
+        }
+        let is_told = tokio::select! {
+            () = sleeping => false,
+            () = meeting.until(Reached::Stall) => true,
+        };
+        let (lock, owner) = (self.lock_key(), self.owner());
+        let had_lock = self.steps.iter().any(Step::took_lock);
+        if !is_told && had_lock && !meeting.is_held(&lock, &owner).await {
+            meeting.wait_for(Reached::Stall).await;
+        }
+        self.awaited = Some(meeting);
     }
 
     /// Reports what this request has done until now, if it is a holder.
@@ -468,6 +497,9 @@ impl<'a> Lane<'a> {
             && let Err(error) = self.rollback().await
         {
             tracing::warn!(%error, "a transaction of the lab was not rolled back");
+        }
+        if let Some(mut other) = self.awaited.take() {
+            other.tell(Reached::End).await;
         }
         self.steps
     }

@@ -27,6 +27,7 @@ pub mod instance;
 mod lane;
 mod latency;
 mod lock;
+mod meeting;
 mod memory_queue;
 mod ownership;
 pub mod playground;

@@ -62,7 +62,7 @@ pub struct DesignReport {
     pub breaks: Vec<Promise>,
     /// The promises that it keeps with this work.
     pub keeps: Vec<Promise>,
-    /// The design that mends it.
+    /// The design that fixes it.
     pub mended_by: Option<&'static str>,
     /// Why it breaks or keeps its promises.
     pub why: String,

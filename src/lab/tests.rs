@@ -355,7 +355,47 @@ async fn run_in(incident: Incident, name: &str, seed: u64) -> (Work, Vec<Served>
     (work, served, monitored)
 }
 
-/// On a slow machine, the second holder may still work when the run ends: then the next seed shows both releases.
+/// Takes the lock of a user as soon as its holder has lost it, so that the second request gets it late, as on a machine
+/// that is busy.
+async fn delay_second(redis: &Redis, user: i64) {
+    let (key, mut redis) = (Layout::default().lock(&format!("order:{user}")), redis.connection());
+    let (held, take) = (
+        redis::cmd("EXISTS").arg(&key).take(),
+        redis::cmd("SET").arg(&key).arg("another").arg("NX").arg("PX").arg(900).take(),
+    );
+    while !redis.query::<bool>(&held).await.unwrap_or(false) {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    while redis.query::<Option<String>>(&take).await.is_ok_and(|taken| taken.is_none()) {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_shows_however_late_the_second_request_gets_the_lock() {
+    let seed = 5;
+    let incidents = [Incident::HolderStalls].into();
+    let lab = lab(&["setnx-blind-release"], Work { incidents, ..Work::default() }, seed..seed + 1);
+    let work = lab.designs[0].question.works(&lab.work).remove(1);
+    let mut shop = Shop::open(Database::Sqlite, &CancellationToken::new()).await.unwrap();
+    shop.set_up(lab.designs[0], &work).await.unwrap();
+    let redis = Redis::from_url(&shop.redis_url()).unwrap();
+    // Every other holder stalls before it writes.
+    let stalled = work.holders(seed).into_iter().step_by(2).map(|it| it.user);
+    let delaying = join_all(stalled.map(|user| delay_second(&redis, user)));
+    let stop = CancellationToken::new();
+    let serving = lab.serve_requests(&mut shop, lab.designs[0], &work, seed, &stop);
+    let (served, _) = timeout(PATIENCE, async { tokio::join!(serving, delaying) }).await.unwrap();
+    let mut sql = shop.sql().await.unwrap();
+    let verdict = Verdict::count(&mut sql, lab.designs[0], &work, &served.unwrap()).await.unwrap();
+    // At least: on a busy machine, others exceed the lease as well.
+    assert!(verdict.deleted_locks >= 2 && verdict.users_with_two_orders >= 2, "{verdict:?}");
+    drop(sql);
+    shop.close().await.unwrap();
+}
+
+/// On a slow machine, the second holder may still work when the run ends, or comes too late to be refused: then the next
+/// seed shows it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_timeline_of_a_deleted_lock_is_what_redis_saw() {
     for seed in 5..10 {
@@ -372,7 +412,9 @@ async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
     // Redis received each command on a lock as often as the trace says, and in its order.
     let locks = Layout::default().lock("order:");
     let mut received: BTreeMap<&str, usize> = BTreeMap::new();
-    for command in monitored.iter().filter(|it| it.contains(&locks)) {
+    // The design sends no GET: it is a look of the lab, whether a holder that stalls has lost its lock.
+    let is_look = |it: &str| it.starts_with("GET ") || it.starts_with("HKEYS ");
+    for command in monitored.iter().filter(|it| it.contains(&locks) && !is_look(it)) {
         *received.entry(command).or_default() += 1;
     }
     let mut sent: BTreeMap<&str, usize> = BTreeMap::new();
@@ -383,7 +425,7 @@ async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
     assert_eq!(received, sent);
     let last = |what: &str| monitored.iter().rposition(|it| it == what).unwrap();
 
-    let shown = timeline::find(Promise::OwnLock, seed, &work, &served).unwrap();
+    let shown = timeline::find(Promise::OwnLock, seed, &work, &served)?;
     let is_observed = |line: &&crate::Line| line.step.action != Action::LeaseEnd;
     let observed: Vec<_> = shown.lines.iter().filter(is_observed).collect();
     assert!(observed.iter().all(|line| steps().any(|it| *it == line.step)));
@@ -393,7 +435,7 @@ async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
     let acquired = line(0, Action::Acquire)?;
     let stolen = shown.lines.iter().find(|it| it.column == 1 && it.step.took_lock())?;
     let (deleted, too_late) = (line(0, Action::Release)?, line(1, Action::Release)?);
-    assert_eq!(line(0, Action::Incident).unwrap().step.what, "SIGSTOP");
+    assert_eq!(line(0, Action::Incident)?.step.what, "SIGSTOP");
     assert_eq!(deleted.lock_of, Some(stolen.step.lane));
     assert_eq!((deleted.step.seen(), too_late.step.seen()), (Some(1), Some(0)));
     // Both release by the same command: the first one in the log is that of the holder that was stopped.
@@ -417,7 +459,7 @@ async fn deleted_lock_is_what_redis_saw(seed: u64) -> Option<()> {
     let all = steps().filter(|it| it.lane == stolen.step.lane && it.is_refused()).count();
     let refused: Vec<_> =
         shown.lines.iter().filter(|it| it.column == 1 && it.step.is_refused()).collect();
-    let [_, last_refused] = refused[..] else { panic!("{all} refused: {}", shown.text()) };
+    let [_, last_refused] = refused[..] else { return None };
     assert_eq!(last_refused.refused_before, Some(all - 2));
     let text = shown.text();
     for part in

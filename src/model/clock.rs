@@ -1,14 +1,21 @@
 //! Points in time as stored and compared by the program.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{env, fmt, str::FromStr, time::Duration};
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::{
+    Timestamp,
+    civil::{DateTime, Time},
+    tz::{AmbiguousOffset, Offset, TimeZone},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     Label, Reason,
     reason::{quoted, reason},
 };
+
+/// The environment variable that selects the zone of local times.
+const TZ: &str = "TZ";
 
 /// Milliseconds since the Unix epoch, UTC: the format in Redis and SQL, and exact in a Lua number.
 #[derive(
@@ -50,6 +57,11 @@ impl Millis {
     /// Wall-clock time in `zone`, for example `14:30:05`.
     pub fn time_of_day(self, zone: &TimeZone) -> String {
         self.format("%H:%M:%S", zone)
+    }
+
+    /// Date, time and offset in `zone`, for example `2026-11-20 14:30:05 +08:00`.
+    pub fn with_offset(self, zone: &TimeZone) -> String {
+        self.format("%Y-%m-%d %H:%M:%S %:z", zone)
     }
 
     /// Date and time in `zone`, for example `2026-11-20 14:30:05`.
@@ -116,7 +128,7 @@ impl FromStr for When {
         let fault = || reason!("faults-time", text = text.chars().take(40).collect::<String>());
         let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
         let Some(span) = ahead.or(ago) else {
-            return absolute(text).map(Self::At).ok_or_else(fault);
+            return absolute(text)?.map(Self::At).ok_or_else(fault);
         };
         let span: jiff::Span = span.trim().parse().map_err(|_| fault())?;
         let span = if ago.is_some() { -span } else { span };
@@ -125,20 +137,58 @@ impl FromStr for When {
 }
 
 fn add(now: Millis, span: jiff::Span) -> Option<Millis> {
-    let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(TimeZone::system());
+    let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(local_zone().ok()?);
     Some(Millis(now.checked_add(span).ok()?.timestamp().as_millisecond()))
 }
 
-fn absolute(text: &str) -> Option<Millis> {
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Some(Millis(at.as_millisecond()));
+/// The zone of local times: that of `TZ`, or of the system; UTC where the system has none.
+///
+/// # Errors
+///
+/// Fails if `TZ` names a zone that is not known here: UTC in its place would shift a sale by hours.
+pub fn local_zone() -> Result<TimeZone, Reason> {
+    match (TimeZone::try_system(), env::var_os(TZ)) {
+        (Ok(zone), _) => Ok(zone),
+        (Err(_), None) => Ok(TimeZone::UTC),
+        (Err(_), Some(zone)) => {
+            Err(reason!("faults-zone", zone = zone.to_string_lossy().into_owned()))
+        }
     }
-    let zone = TimeZone::system();
-    let local = text.parse::<jiff::civil::DateTime>().ok().or_else(|| {
-        let time = text.parse::<jiff::civil::Time>().ok()?;
-        Some(jiff::Zoned::now().date().to_datetime(time))
-    })?;
-    Some(Millis(local.to_zoned(zone).ok()?.timestamp().as_millisecond()))
+}
+
+/// `None` if the text is no time.
+fn absolute(text: &str) -> Result<Option<Millis>, Reason> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(Some(Millis(at.as_millisecond())));
+    }
+    let zone = local_zone()?;
+    let local = text.parse::<DateTime>().ok().or_else(|| {
+        let time = text.parse::<Time>().ok()?;
+        Some(Timestamp::now().to_zoned(zone.clone()).date().to_datetime(time))
+    });
+    local.map_or(Ok(None), |local| in_zone(local, zone))
+}
+
+/// `None` beyond the range of time.
+fn in_zone(local: DateTime, zone: TimeZone) -> Result<Option<Millis>, Reason> {
+    let at = zone.into_ambiguous_zoned(local);
+    let text = local.strftime("%Y-%m-%d %H:%M").to_string();
+    match at.offset() {
+        AmbiguousOffset::Unambiguous { .. } => {}
+        AmbiguousOffset::Gap { .. } => return Err(reason!("faults-time-skipped", text)),
+        AmbiguousOffset::Fold { before, after } => {
+            let with = |offset: Offset| {
+                offset.to_timestamp(local).map(|at| at.display_with_offset(offset).to_string())
+            };
+            return Err(reason!(
+                "faults-time-twice",
+                text,
+                first = with(before).unwrap_or_default(),
+                second = with(after).unwrap_or_default()
+            ));
+        }
+    }
+    Ok(at.unambiguous().ok().map(|at| Millis(at.timestamp().as_millisecond())))
 }
 
 #[cfg(test)]
@@ -172,6 +222,22 @@ mod tests {
         let at: When = "2026-11-20T14:30:00Z".parse().unwrap();
         assert_eq!(at.from(Millis(1_000)), "2026-11-20T14:30:00Z".parse().unwrap());
         assert!("+".parse::<When>().is_err() && "soon".parse::<When>().is_err());
+    }
+
+    #[test]
+    fn a_local_time_that_does_not_exist_or_exists_twice_is_an_error() {
+        let at = |text: &str| {
+            let zone = TimeZone::get("Europe/Berlin").unwrap();
+            in_zone(text.parse().unwrap(), zone)
+        };
+        assert_eq!(at("2026-03-29 01:59"), Ok("2026-03-29T00:59:00Z".parse().ok()));
+        let skipped = at("2026-03-29 02:30").unwrap_err();
+        assert_eq!(skipped, reason!("faults-time-skipped", text = "2026-03-29 02:30"));
+        let twice = at("2026-10-25 02:30").unwrap_err();
+        let (first, second) = ("2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00");
+        let text = "2026-10-25 02:30";
+        assert_eq!(twice, reason!("faults-time-twice", text, first, second));
+        assert_ne!(first.parse::<Millis>(), second.parse::<Millis>());
     }
 
     #[test]

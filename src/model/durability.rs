@@ -110,6 +110,8 @@ pub enum Cost {
     Confirmed,
     /// Only time, because no replica is promoted.
     Standstill,
+    /// Only time, unless something behind the address promotes a replica.
+    Unmanaged,
     /// The last commits, which Redis still has.
     LastCommits,
     /// The database itself.
@@ -162,7 +164,8 @@ impl Setup {
             _ => alone,
         };
         let failover = match self.wait_replicas {
-            _ if !self.takeover => Cost::Standstill,
+            _ if !self.takeover && self.one_host => Cost::Standstill,
+            0 if !self.takeover => Cost::Unmanaged,
             0 => Cost::Unsent,
             _ => Cost::Confirmed,
         };
@@ -241,6 +244,10 @@ mod tests {
         assert!(!waiting.waits_in_vain());
         assert!(Setup { wait_replicas: 2, ..led }.waits_in_vain());
         assert_eq!(Setup { wait_replicas: 1, ..OWN }.survival().failover, Cost::Standstill);
+        // A URL does not show whether a proxy or an operator promotes a replica.
+        let one = Setup { takeover: false, ..led };
+        assert_eq!(one.survival().failover, Cost::Unmanaged);
+        assert_eq!(Setup { wait_replicas: 1, ..one }.survival().failover, Cost::Confirmed);
     }
 
     #[test]

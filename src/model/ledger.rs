@@ -382,18 +382,26 @@ impl Finding {
         }
     }
 
+    /// How many pieces a sale lacks that has more live orders than pieces: no repair cancels orders.
+    pub fn missing_pieces(&self) -> Option<u64> {
+        match self {
+            Self::SqlStock { initial, live, .. } => live.checked_sub(*initial).filter(|it| *it > 0),
+            _ => None,
+        }
+    }
+
     /// The repair; `None` if the operator must decide.
     pub fn cure(&self) -> Option<Cure> {
         match self {
-            Self::NotInSql | Self::Ahead(_) => Some(Cure::Adopt),
+            // Of a version that both have. Of an older one in Redis, another finding reconciles it.
+            Self::NotInSql | Self::Ahead(_) | Self::Initial { .. } => Some(Cure::Adopt),
             Self::StillHeld => Some(Cure::Remove),
             Self::OtherSale => Some(Cure::Replace),
             Self::NotLoaded
             | Self::Damaged(_)
             | Self::RedisStock { .. }
             | Self::Behind(_)
-            | Self::Unknown(_)
-            | Self::Initial { .. } => Some(Cure::Reconcile),
+            | Self::Unknown(_) => Some(Cure::Reconcile),
             Self::Fields(_) => Some(Cure::Update),
             Self::Kept(_) => Some(Cure::GiveBack),
             Self::Lost(_) => Some(Cure::Enqueue),

@@ -48,7 +48,7 @@ pub mod user;
 pub mod verdict;
 pub mod voucher;
 
-pub use clock::{Millis, When};
+pub use clock::{Millis, When, local_zone};
 pub use control_chars::{escape_json, is_display_control, one_line};
 pub use dead_letter::{LetterAction, LetterCounts, LetterVerdict};
 pub use entry::{Backing, EntryId, OrderEntry};

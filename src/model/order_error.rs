@@ -41,6 +41,13 @@ pub enum OrderError {
         /// The closed order.
         closed: OrderId,
     },
+    /// The buyer has bought again: the order of the entry was given back before.
+    BoughtAgain {
+        /// Who bought.
+        user: UserId,
+        /// The newer order.
+        order: OrderId,
+    },
     /// Another order has its ID.
     IdTaken(OrderId),
     /// There is no such sale.
@@ -94,6 +101,9 @@ impl OrderError {
             }
             Self::Closed { user, closed } => {
                 reason!("faults-order-closed-later", user = *user, order = *closed)
+            }
+            Self::BoughtAgain { user, order } => {
+                reason!("faults-order-bought-again", user = *user, order = *order)
             }
             Self::IdTaken(order) => reason!("faults-order-id-taken", order = *order),
             Self::NoSale(voucher) => reason!("faults-there-is-no-sale", voucher = *voucher),

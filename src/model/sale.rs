@@ -403,6 +403,18 @@ pub struct SaleShard {
     pub sale: Sale,
 }
 
+impl SaleShard {
+    /// Whether SQL adopts this shard, as Redis has it, if it has `known`: a newer version, or the same one with what another
+    /// history gave it. What Redis has at a version that it has confirmed, another program wrote; but no other program
+    /// changes pieces and stock alike.
+    pub fn is_newer_than(&self, known: &Self) -> bool {
+        self.version > known.version
+            || (self.version == known.version
+                && (self.initial != known.initial
+                    || (known.is_undelivered() && self.terms() != known.terms())))
+    }
+}
+
 impl Deref for SaleShard {
     type Target = Sale;
 
@@ -445,6 +457,21 @@ impl Sale {
     /// Whether Redis has not confirmed the last change yet.
     pub fn is_undelivered(&self) -> bool {
         self.delivered < self.version
+    }
+
+    /// What decides when and to whom it sells: state, begin, end and orders per user. An archived sale has ended.
+    pub fn terms(&self) -> (SaleState, Option<Millis>, Option<Millis>, u8) {
+        (self.state.min(SaleState::Ended), self.begin, self.end, self.limit)
+    }
+
+    /// Sets each of its [terms](Self::terms) to that of `other` if that sells less. `sell_least` of `sync_sale.lua` has the
+    /// same rule.
+    pub fn sell_least(&mut self, other: &Self) {
+        self.state = self.state.max(other.state).min(SaleState::Ended);
+        self.begin = self.begin.max(other.begin);
+        // Without an end, it never ends.
+        self.end = [self.end, other.end].into_iter().flatten().min();
+        self.limit = self.limit.min(other.limit);
     }
 
     /// State of the sale at `now` with `stock` pieces left in Redis.

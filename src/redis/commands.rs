@@ -4,7 +4,11 @@
 
 use redis::cmd;
 
-use super::{Connection, Layout, RedisError, Result, keys::Partition, scripts};
+use super::{
+    Connection, Layout, RedisError, Result,
+    keys::{LOCK_CHANNEL, Partition},
+    scripts,
+};
 
 /// The commands, each with arguments that succeed on keys written by the lines above it. `{…}` is a key, one for each
 /// type.
@@ -76,12 +80,25 @@ const NEEDED: &[&str] = &[
     "UNLINK {hash} {zset} {stream}",
 ];
 
-/// A command that failed, and why.
-pub type Denied = (&'static str, String);
+/// A command that failed, or the pattern of keys (`~icr:*`) on which each command fails, and why.
+pub type Denied = (String, String);
+
+/// The rule of an access list that allows what was denied.
+pub fn acl_rule(denied: &str) -> String {
+    match denied {
+        "PUBLISH" => format!("+publish &{LOCK_CHANNEL}"),
+        pattern if pattern.starts_with('~') => pattern.to_owned(),
+        command => format!("+{}", command.to_lowercase().replace(' ', "|")),
+    }
+}
 
 /// Tries every command on unused keys of a partition and removes these keys. Returns the commands that this user may
-/// not run or this server does not support.
+/// not run or this server does not support; or the families of keys that it may not use, which make them fail.
 pub async fn try_all(conn: &mut Connection, keys: &Layout, of: &Partition) -> Result<Vec<Denied>> {
+    let families = denied_families(conn, keys, of).await?;
+    if !families.is_empty() {
+        return Ok(families);
+    }
     let name = format!("doctor:{}", uuid::Uuid::new_v4().simple());
     let key = |word: &str| match word {
         "{lock}" => keys.lock(&name),
@@ -111,9 +128,35 @@ pub async fn try_all(conn: &mut Connection, keys: &Layout, of: &Partition) -> Re
     Ok(denied)
 }
 
+/// Families of keys on which two different reads are rejected: one alone may be a forbidden command.
+async fn denied_families(
+    conn: &mut Connection,
+    keys: &Layout,
+    of: &Partition,
+) -> Result<Vec<Denied>> {
+    let mut denied = Vec::new();
+    for (pattern, key) in keys.families(of) {
+        let mut why = None;
+        for command in ["EXISTS", "TYPE"] {
+            why = match conn.query::<redis::Value>(cmd(command).arg(&key)).await {
+                Err(RedisError::Rejected(reason)) => Some(reason.to_string()),
+                done => {
+                    done?;
+                    None
+                }
+            };
+            if why.is_none() {
+                break;
+            }
+        }
+        denied.extend(why.map(|why| (pattern, why)));
+    }
+    Ok(denied)
+}
+
 fn note(line: &'static str, done: Result<redis::Value>, denied: &mut Vec<Denied>) -> Result<()> {
     match done {
-        Err(RedisError::Rejected(why)) => denied.push((name_of(line), why.to_string())),
+        Err(RedisError::Rejected(why)) => denied.push((name_of(line).to_owned(), why.to_string())),
         // An earlier XGROUP CREATE failed and is reported.
         Ok(_) | Err(RedisError::NoGroup) => {}
         Err(error) => return Err(error),

@@ -50,8 +50,8 @@ enum Source {
 /// Server identity, from INFO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// For example `7.0.15`.
-    pub version: String,
+    /// Its name and version, for example `redis 7.0.15` or `valkey 8.1.1`.
+    pub product: String,
     /// Changes with each restart of the server.
     pub run_id: String,
 }
@@ -278,7 +278,14 @@ impl Redis {
             let (address, detail) = (address.to_owned(), reason!("redis-not-master"));
             return Err(RedisError::Away { address, detail });
         }
-        Ok(ServerInfo { version, run_id: info.get("run_id").unwrap_or_default() })
+        // Valkey reports the version of Redis that it is compatible with, beside its own.
+        let own = info.get::<String>("server_name").filter(|name| name != "redis");
+        let own = own.and_then(|name| {
+            let version: String = info.get(&format!("{name}_version"))?;
+            Some(format!("{name} {version}"))
+        });
+        let product = own.unwrap_or_else(|| format!("redis {version}"));
+        Ok(ServerInfo { product, run_id: info.get("run_id").unwrap_or_default() })
     }
 }
 

@@ -9,8 +9,8 @@ mod lost_servers;
 use std::{sync::Arc, time::Duration};
 
 use redis::{
-    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation, ServerError, Value,
-    aio::MultiplexedConnection, cmd,
+    Cmd, FromRedisValue, InfoDict, Pipeline, RedisError as DriverError, ScriptInvocation,
+    ServerError, Value, aio::MultiplexedConnection, cmd,
 };
 use seckill_model::{ForeignKey, Millis, Reason, reason::reason};
 
@@ -123,6 +123,15 @@ impl Connection {
         let ask = cmd("CONFIG").arg("GET").arg(name).take();
         let (_, value): (String, String) = self.query_at(self.slot(key), &ask).await?;
         Ok(value)
+    }
+
+    /// Reads one value of INFO of the server of `key`, which users may read who may not read a setting.
+    ///
+    /// # Errors
+    /// The server does not report this value, or is unreachable.
+    pub async fn info(&mut self, key: &str, section: &str, name: &str) -> Result<String> {
+        let info: InfoDict = self.query_at(self.slot(key), cmd("INFO").arg(section)).await?;
+        info.get(name).ok_or_else(|| RedisError::Rejected(reason!("redis-not-reported", name)))
     }
 
     /// Changes one runtime setting of the server of `key`, until its next restart.

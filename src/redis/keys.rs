@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt::Display, sync::Arc};
 
-use jiff::civil::Date;
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use parking_lot::RwLock;
 
 use seckill_model::{
@@ -13,6 +13,9 @@ use super::RedisError;
 
 /// Maximum number of partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = MAX_SHARDS;
+
+/// The channel of [`Layout::lock_channel`].
+pub(super) const LOCK_CHANNEL: &str = "locks:events";
 
 /// What follows the number of each partition but the first in the hash tags of a cluster, as in `{p1-316}`.
 ///
@@ -221,14 +224,25 @@ impl Layout {
         CacheKeys { entry: key("cache"), loading: key("loading") }
     }
 
-    /// String: the login code of a phone. With a hash tag: it is read and counted in one step.
+    /// String: the login code of a phone. All keys of the login have one hash tag: a code and its bounds are checked in one
+    /// step.
     pub fn login_code(&self, phone: &str) -> String {
-        format!("login:code:{{{phone}}}")
+        format!("login:{{login}}:code:{phone}")
     }
 
-    /// String: how often a login with the code of a phone was tried.
-    pub fn login_tries(&self, phone: &str) -> String {
-        format!("login:tries:{{{phone}}}")
+    /// String: a phone has logged in from a network.
+    pub fn login_known(&self, phone: &str, network: impl Display) -> String {
+        format!("login:{{login}}:known:{phone}:{network}")
+    }
+
+    /// Hash: the pause of what `of` asks for (`codes`) or has guessed (`wrong`): a phone, a network, or both.
+    pub fn login_pause(&self, what: &str, of: impl Display) -> String {
+        format!("login:{{login}}:{what}:{of}")
+    }
+
+    /// String: how many codes were granted (`codes`) or wrong (`wrong`) in this minute, for a network or for all.
+    pub fn login_minute(&self, what: &str, of: impl Display) -> String {
+        format!("login:{{login}}:minute:{what}:{of}")
     }
 
     /// String: set while the number of partitions is being changed.
@@ -263,7 +277,22 @@ impl Layout {
 
     /// Channel: releases of locks that have waiters, and forced releases.
     pub fn lock_channel(&self) -> String {
-        "locks:events".to_owned()
+        LOCK_CHANNEL.to_owned()
+    }
+
+    /// Each family of keys, as the pattern with which an access list allows it, and one key of it. Those of `attach` belong
+    /// to another service.
+    pub fn families(&self, of: &Partition) -> Vec<(String, String)> {
+        let lock = |name: &str| format!("~{}", self.of_locks(name.to_owned()));
+        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+        vec![
+            (format!("~{}:*", self.prefix), of.scratch("doctor", "string")),
+            ("~icr:*".to_owned(), of.sequence(today)),
+            ("~login:*".to_owned(), self.session("doctor")),
+            (lock("lock:*"), self.lock("doctor")),
+            (lock("locks"), self.locks()),
+            (lock("locks:*"), self.lock_token()),
+        ]
     }
 
     /// A benchmark lock: a string, separate from the locks of an engine.

@@ -18,6 +18,7 @@ pub mod nodes;
 pub mod permissions;
 mod probe;
 pub mod repair;
+pub mod replicas;
 mod routing;
 pub mod scripts;
 mod sentinel;

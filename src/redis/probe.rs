@@ -103,7 +103,7 @@ pub(super) fn end_now(connection: &mut Connection) {
 fn ask_to_end(socket: &Path, force: bool) {
     // The reply is the end of the connection.
     if let Ok(mut connection) = Connection::open(socket) {
-        // Written last: whoever finds it after the next start knows that nothing before it was lost.
+        // Written last: a process that finds it after the next start knows that nothing before it was lost.
         let info = connection.ask::<InfoDict>(cmd("INFO").arg("server"));
         if let Some(run) = info.ok().and_then(|info| info.get::<String>("run_id")) {
             let _ =

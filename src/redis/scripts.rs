@@ -23,6 +23,20 @@ fn with_moment(script: &str) -> Script {
     with(include_str!("../../lua/moment.lua"), script)
 }
 
+fn with_promise(script: &str) -> Script {
+    with(include_str!("../../lua/promise.lua"), script)
+}
+
+/// The functions of both.
+fn with_letter_and_promise(script: &str) -> Script {
+    let (_, promise) = include_str!("../../lua/promise.lua").split_once('\n').unwrap_or_default();
+    with(&format!("{}\n{promise}", include_str!("../../lua/letter.lua")), script)
+}
+
+fn with_pauses(script: &str) -> Script {
+    with(include_str!("../../lua/pauses.lua"), script)
+}
+
 fn plain(script: &str) -> Script {
     Script::new(script)
 }
@@ -42,6 +56,8 @@ scripts! {
     ADMIT: with_integrity("admit.lua");
     /// Updates Redis' copy of a sale from SQL.
     SYNC_SALE: with_integrity("sync_sale.lua");
+    /// Reads what Redis has of a sale, also of a damaged one.
+    HELD: with_integrity("held.lua");
     /// Removes unsold pieces from a sale.
     CUT: with_integrity("cut.lua");
     /// Records that every node has restored its promises.
@@ -106,18 +122,26 @@ scripts! {
     LOCK_RENEW: plain("lock_renew.lua");
     /// Releases a simple lock.
     LOCK_RELEASE_SIMPLE: plain("lock_release_simple.lua");
+    /// Grants a login code.
+    LOGIN_CODE: with_pauses("login_code.lua");
+    /// Checks a login code.
+    LOGIN: with_pauses("login.lua");
     /// Stores a value in the cache unless it was changed meanwhile.
     CACHE_STORE: plain("cache_store.lua");
     /// Claims an entry of another program's stream, or moves it to the dead letters of `attach`.
-    ATTACH_TAKE: with_letter("attach_take.lua");
+    ATTACH_TAKE: with_letter_and_promise("attach_take.lua");
+    /// Confirms that the order of an entry of another program may be committed.
+    ATTACH_CONFIRM: with_promise("attach_confirm.lua");
+    /// Adds lost buyers of a sale of another program.
+    ATTACH_ADD_BUYERS: plain("attach_add_buyers.lua");
     /// Reads the moment of sales of another program.
     ATTACH_MOMENT: with_moment("attach_moment.lua");
     /// Removes buyers of a sale of another program and sets its stock.
     ATTACH_REBUILD: with_moment("attach_rebuild.lua");
     /// Renews or releases the lock of `attach`.
     ATTACH_LOCK: plain("attach_lock.lua");
-    /// Releases the lock of a user in another program.
-    ATTACH_UNLOCK_USER: plain("attach_unlock_user.lua");
+    /// Renews or releases the lock of a user in another program.
+    ATTACH_LOCK_USER: plain("attach_lock_user.lua");
     /// Replays a dead letter of `attach` into the stream of another program.
     ATTACH_REPLAY: plain("attach_replay.lua");
     /// Marks a sale of another program as moving, and renames its stock.

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::{OsError, reason::reason};
 use tempfile::TempDir;
 
 use super::{DataDirError, flock, permissions::is_own, probe, socket_path::socket_of};
@@ -25,7 +26,9 @@ pub(super) fn create(place: &Path) -> Result<TempDir, DataDirError> {
         .prefix(PREFIX)
         .permissions(fs::Permissions::from_mode(0o700))
         .tempdir_in(place)
-        .map_err(DataDirError::of(place))
+        .map_err(|error| {
+            DataDirError(reason!("redis-temp-dir", path = place, reason = OsError::from(error)))
+        })
 }
 
 /// Ends the server of a directory that is about to be removed, if one is running.

@@ -37,7 +37,7 @@ use self::{
 };
 pub use audit_log::{ActivityFilter, AuditEntry, ENGINE, LogPosition, NO_OPERATOR, Which};
 pub use open::{check_url, file_of, open};
-pub use queries::{ImportedOrder, OrderFlow, Overdue, Placed, Sales, UnreadableSale};
+pub use queries::{ImportedOrder, OrderFlow, Overdue, Placed, Restocked, Sales, UnreadableSale};
 pub use rules::check_restock;
 pub use settings::{Settings, Synchronous, Tls};
 pub use store::Store;
@@ -76,6 +76,9 @@ pub enum StoreError {
     /// Another command changed the sale first.
     #[error("{}", text!("store-changed", voucher = .0))]
     Changed(VoucherId),
+    /// Redis has a newer version of the sale: the database was restored from a backup.
+    #[error("{}", text!("error-sql-behind", sale = .0))]
+    Behind(VoucherId),
     /// The state of the sale does not permit the operation.
     #[error(transparent)]
     Rule(Reason),
@@ -90,7 +93,7 @@ pub enum StoreError {
     #[error("{}", text!("store-ended", voucher = .0))]
     Ended(VoucherId),
     /// More orders than stock.
-    #[error("{}", text!("store-voucher-has-no-stock-left", voucher = .0))]
+    #[error("{}", text!("faults-voucher-has-no-stock-left", voucher = .0))]
     OutOfStock(VoucherId),
     /// The URL is invalid.
     #[error(transparent)]

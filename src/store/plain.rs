@@ -33,6 +33,22 @@ const BUSY_INTERVAL_MS: RangeInclusive<u64> = 1..=3;
 /// Timeout of a new connection.
 const CONNECT: Duration = Duration::from_secs(20);
 
+/// Repeats a statement while another writer has the lock of a SQLite file; the statement has changed nothing.
+macro_rules! patiently {
+    ($done:expr) => {{
+        let started = Instant::now();
+        loop {
+            match $done {
+                Err(fault) if waits_for_lock(&fault) && started.elapsed() < BUSY => {
+                    let pause = rand::random_range(BUSY_INTERVAL_MS);
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+                done => break done,
+            }
+        }
+    }};
+}
+
 /// The sessions in which the tables of another program are read or written on a server.
 #[derive(Clone, Debug)]
 pub struct SessionSettings {
@@ -58,8 +74,17 @@ impl SessionSettings {
             self.statement.as_secs(),
             self.statement.as_millis(),
         )];
-        let read_only = "SET SESSION TRANSACTION READ ONLY".to_owned();
-        session.extend(is_read_only.then_some(read_only));
+        let idle = self.idle().as_secs();
+        session.push(if is_read_only {
+            "SET SESSION TRANSACTION READ ONLY".to_owned()
+        } else {
+            format!(
+                "SET SESSION innodb_lock_wait_timeout = {} \
+                 /*M! , SESSION idle_transaction_timeout = {idle} */ \
+                 /*!80000 , SESSION wait_timeout = {idle} */",
+                self.statement.as_secs()
+            )
+        });
         session
     }
 
@@ -68,9 +93,18 @@ impl SessionSettings {
             format!("SET TimeZone = '{}'", self.time_zone.replace('\'', "''")),
             format!("SET statement_timeout = {}", self.statement.as_millis()),
         ];
-        let read_only = "SET default_transaction_read_only = on".to_owned();
-        session.extend(is_read_only.then_some(read_only));
+        session.push(if is_read_only {
+            "SET default_transaction_read_only = on".to_owned()
+        } else {
+            format!("SET idle_in_transaction_session_timeout = {}", self.idle().as_millis())
+        });
         session
+    }
+
+    /// How long a session that writes may be idle in a transaction, as in the engine: a process that is stopped there holds
+    /// no row for longer.
+    fn idle(&self) -> Duration {
+        self.statement * 4
     }
 }
 
@@ -102,12 +136,12 @@ impl PlainPool {
     }
 
     /// Names an existing database of another program, to write rows into its tables. A SQLite file is never created, and
-    /// keeps its journal mode.
+    /// keeps its journal mode. A second connection replaces one that was given up.
     ///
     /// # Errors
     /// The URL or a TLS setting is invalid.
     pub fn existing(url: &str, settings: &Settings, session: &SessionSettings) -> Result<Self> {
-        Self::with(url, 1, settings, Some((session, false)), |file| file)
+        Self::with(url, 2, settings, Some((session, false)), |file| file)
     }
 
     fn with(
@@ -142,14 +176,19 @@ impl PlainPool {
         }))
     }
 
-    /// Takes a connection, which returns to the pool when it is dropped.
+    /// Takes a connection, which returns to the pool when it is dropped. A new one to a SQLite file waits for its lock, as
+    /// a statement does: it reads the file.
     pub async fn connection(&self) -> Result<PlainConnection> {
         let taken = match &self.0 {
-            Driver::Sqlite(pool) => pool.acquire().await.map(Driver::Sqlite),
-            Driver::Mysql(pool) => pool.acquire().await.map(Driver::Mysql),
-            Driver::Postgres(pool) => pool.acquire().await.map(Driver::Postgres),
+            Driver::Sqlite(pool) => {
+                patiently!(pool.acquire().await.map(Driver::Sqlite).map_err(Fault::from))
+            }
+            Driver::Mysql(pool) => pool.acquire().await.map(Driver::Mysql).map_err(Fault::from),
+            Driver::Postgres(pool) => {
+                pool.acquire().await.map(Driver::Postgres).map_err(Fault::from)
+            }
         };
-        taken.map(PlainConnection).map_err(|error| self.0.dialect().store_error(error))
+        taken.map(PlainConnection).map_err(|fault| fault.store_error(self.0.dialect()))
     }
 
     /// Connects once if there is no connection yet: the pool itself repeats a refused attempt until its timeout.
@@ -202,27 +241,12 @@ where
         .test_before_acquire(false)
 }
 
-/// Repeats a statement while another writer has the lock of a SQLite file; the statement has changed nothing.
-macro_rules! patiently {
-    ($done:expr) => {{
-        let started = Instant::now();
-        loop {
-            match $done {
-                Err(fault) if waits_for_lock(&fault) && started.elapsed() < BUSY => {
-                    let pause = rand::random_range(BUSY_INTERVAL_MS);
-                    tokio::time::sleep(Duration::from_millis(pause)).await;
-                }
-                done => break done,
-            }
-        }
-    }};
-}
-
-/// `SQLITE_BUSY`. Its extended codes, such as that of an outdated snapshot, would come again.
+/// `SQLITE_BUSY`, or `SQLITE_BUSY_RECOVERY` while another process reads the log of one that was killed. The code of an
+/// outdated snapshot would come again.
 fn waits_for_lock(fault: &Fault) -> bool {
     let Fault::Sql(sqlx::Error::Database(error)) = fault else { return false };
     error.try_downcast_ref::<SqliteError>().is_some()
-        && error.code().is_some_and(|code| code == "5")
+        && error.code().is_some_and(|code| code == "5" || code == "261")
 }
 
 /// One connection, with its transaction if one was begun.
@@ -232,6 +256,11 @@ fn waits_for_lock(fault: &Fault) -> bool {
 pub struct PlainConnection(Conn);
 
 impl PlainConnection {
+    /// Closes the connection without waiting for a statement that it may be in the middle of; the server rolls back.
+    pub fn abandon(self) {
+        by_driver!(self.0, |conn| drop(conn.detach()));
+    }
+
     /// Executes statements without values, such as `BEGIN` or `CREATE TABLE`.
     pub async fn command(&mut self, sql: &str) -> Result<()> {
         let text = AssertSqlSafe(sql.to_owned()).into_sql_str();
@@ -327,5 +356,27 @@ impl<const N: usize> FromRow for [Option<String>; N] {
             *text = row.get(column)?;
         }
         Ok(texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_new_connection_waits_for_the_lock_of_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("shop.db").display());
+        let mut holder = PlainPool::open(&url, 1).unwrap().connection().await.unwrap();
+        // In this mode of SQLite, readers wait as well.
+        holder.command("PRAGMA locking_mode = EXCLUSIVE").await.unwrap();
+        holder.command("CREATE TABLE stock (pieces INTEGER)").await.unwrap();
+        let pool = PlainPool::open(&url, 1).unwrap();
+        let release = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            holder.abandon();
+        };
+        let (connected, ()) = tokio::join!(pool.connection(), release);
+        connected.unwrap().command("INSERT INTO stock VALUES (1)").await.unwrap();
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use seckill_model::{
-    Millis, OrderId, OrderStatus, Payment, Sale, SaleShard, SaleState, VoucherId, VoucherKind,
-    VoucherStatus, reason, sale::MAX_STOCK,
+    Millis, OrderId, OrderStatus, Payment, Sale, SaleShard, SaleState, ShardId, VoucherId,
+    VoucherKind, VoucherStatus, reason, sale::MAX_STOCK,
 };
 
 use crate::{Result, StoreError};
@@ -45,28 +45,25 @@ pub(super) fn next_state(
     Ok(Some((stored, begin, archived)))
 }
 
-/// The sale that SQL adopts from shards of which Redis has newer versions: each value is the one that sells less. `None`
-/// without such a shard. A sale that was over in SQL stays so.
-pub(super) fn adopted(newer: &[&SaleShard], known: Option<&Sale>) -> Option<Sale> {
-    let first = newer.first()?;
-    let mut sale = first.sale.clone();
-    let over = known.map(|known| known.state).filter(|state| *state >= SaleState::Ended);
-    for other in newer {
-        sale.state = sale.state.max(other.state);
-        sale.begin = sale.begin.max(other.begin);
-        // Without an end, it never ends.
-        sale.end = [sale.end, other.end].into_iter().flatten().min();
-        sale.limit = sale.limit.min(other.limit);
-    }
-    // As stored: the time of the archiving makes it archived.
-    sale.state = sale.state.max(over.unwrap_or(sale.state)).min(SaleState::Ended);
-    Some(sale)
+/// Rejects a change of a shard of which Redis holds a newer version, by the versions in `held`.
+pub(super) fn check_not_behind(shard: &SaleShard, held: &[(ShardId, u64)]) -> Result<()> {
+    let is_behind = held.iter().any(|(id, version)| *id == shard.id && shard.version < *version);
+    if is_behind { Err(StoreError::Behind(shard.voucher_id)) } else { Ok(()) }
 }
 
-/// Whether what was adopted has to be delivered to Redis.
-pub(super) fn is_changed(known: &Sale, adopted: &Sale) -> bool {
-    (known.state.min(SaleState::Ended), known.begin, known.end, known.limit)
-        != (adopted.state, adopted.begin, adopted.end, adopted.limit)
+/// The sale that SQL adopts from shards of which Redis has newer versions: each value is the one that sells less. `None`
+/// without such a shard. A sale that was paused or over in SQL stays so: an operator may have stopped it since SQL was
+/// restored.
+pub(super) fn adopted(newer: &[&SaleShard], known: Option<&Sale>) -> Option<Sale> {
+    let (first, others) = newer.split_first()?;
+    let mut sale = first.sale.clone();
+    for other in others {
+        sale.sell_least(other);
+    }
+    // As stored: the time of the archiving makes it archived.
+    sale.state =
+        known.map_or(sale.state, |known| sale.state.max(known.state)).min(SaleState::Ended);
+    Some(sale)
 }
 
 /// Rejects a restock or cut that is out of range, based on an older version of the sale, or leaves fewer than `least`

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seckill_engine::{admission::AdmissionError, payment, recovery::repair};
+use seckill_engine::{admission::AdmissionError, payment, recovery::repair, settings::Settings};
 use seckill_model::{Fence, Millis, OrderId, ShardId, UserId, VoucherId};
 use seckill_redis::{Redis, scripts};
 use tokio_util::sync::CancellationToken;
@@ -29,26 +29,37 @@ fn entries(world: &World) -> Vec<String> {
     all.iter().map(|(_, fields)| id(fields)).collect()
 }
 
+/// A sale, and a node that writes its orders.
+async fn shop(change: impl FnOnce(&mut Settings)) -> (World, VoucherId) {
+    let server = TestRedis::setup().tcp().start();
+    let (mut world, _) = World::shaky(server, Database::Sqlite, 1, 7, change).await;
+    world.start_node();
+    let voucher = world.create(sale(10)).await;
+    (world, voucher)
+}
+
+/// Waits until that node and the one that is late admit buyers.
+async fn both_admit(world: &World) {
+    let key = world.keys.home().reconciled();
+    world
+        .until("both nodes admit", async || {
+            [NODE, "node-late"].iter().all(|it| world.server.query::<bool>(&["HEXISTS", &key, it]))
+        })
+        .await;
+}
+
 /// The reply to an admission is lost for longer than the time to pay: the order is written, closed and returned before
 /// the node asks again with the same ID.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_was_returned_before_its_reply_came_is_not_admitted_again() {
-    let server = TestRedis::setup().tcp().start();
-    let (mut world, _) = World::shaky(server, Database::Sqlite, 1, 7, |_| {}).await;
-    world.start_node();
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = shop(|_| {}).await;
     let port = world.server.port();
     let proxy = Proxy::before(port).await;
     let away = Redis::from_url(&proxy.url(&format!("redis://127.0.0.1:{port}/"), port)).unwrap();
     let beside = Beside::at(away, &world.url, 1, |_| {}).await;
     let node = beside.start("node-late", "late-1");
     // Only its consumer is silent: the other node writes the orders.
-    world
-        .until("both nodes admit", async || {
-            let key = world.keys.home().reconciled();
-            [NODE, "node-late"].iter().all(|it| world.server.query::<bool>(&["HEXISTS", &key, it]))
-        })
-        .await;
+    both_admit(&world).await;
     let admission = node.operator().admission.clone().unwrap();
     let ask = async |user| admission.request(voucher, UserId(user)).answer().await.outcome;
     // The node knows the sale.
@@ -87,19 +98,10 @@ async fn an_order_that_was_returned_before_its_reply_came_is_not_admitted_again(
 /// not answered with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_comes_after_the_time_to_pay_is_not_passed_on() {
-    let server = TestRedis::setup().tcp().start();
-    let payment = |it: &mut seckill_engine::settings::Settings| it.jobs.unpaid_ms = 1_000;
-    let (mut world, _) = World::shaky(server, Database::Sqlite, 1, 7, payment).await;
-    world.start_node();
-    let voucher = world.create(sale(10)).await;
+    let (world, voucher) = shop(|it| it.jobs.unpaid_ms = 1_000).await;
     let proxy = Proxy::before_socket(world.server.socket()).await;
     let node = world.node_through(&proxy.redis_url(), "node-late");
-    world
-        .until("both nodes admit", async || {
-            let key = world.keys.home().reconciled();
-            [NODE, "node-late"].iter().all(|it| world.server.query::<bool>(&["HEXISTS", &key, it]))
-        })
-        .await;
+    both_admit(&world).await;
     let admission = node.operator().admission.clone().unwrap();
     let ask = async |user| admission.request(voucher, UserId(user)).answer().await.outcome;
     assert!(ask(1).await.is_ok());

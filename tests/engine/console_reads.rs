@@ -539,6 +539,7 @@ async fn no_admission_rate_is_shown_while_the_database_is_unreachable_or_locked(
             World::shaky(TestRedis::start(), crate::world::Database::Sqlite, 1, 7, |_| {}).await;
         world.start_node();
         let voucher = world.create(sale(300)).await;
+        world.admits().await;
         snapshot(&world, "the sale is read", |it| it.sale(voucher).is_some() && it.redis.up).await;
         let lock = if locked { Some(world.lock_database().await) } else { None };
         if !locked {

@@ -75,6 +75,32 @@ fn doctor_reports_the_durability_level() {
     assert!(result.contains("0 connected, 1 must confirm"), "{result}");
 }
 
+/// A user who may not read CONFIG, as with `rename-command` and on most services.
+#[test]
+fn doctor_reads_what_a_server_without_config_reports() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let _: String = server.query(&["CONFIG", "SET", "appendonly", "yes"]);
+    let _: String = server.query(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
+    let _: String = server.query(&["ACL", "SETUSER", "default", "-config"]);
+    let report = home.run(&["--redis", &server.url(), "doctor", "--json"]).expect_code(1).json();
+    let check = |name: &str| {
+        let mut checks = report["checks"].as_array().unwrap().iter();
+        checks.find(|it| it["name"] == name).unwrap().clone()
+    };
+    let eviction = check("eviction");
+    assert_eq!(
+        (&eviction["grade"], &eviction["found"]),
+        (&"problem".into(), &"volatile-lru".into()),
+        "{report}"
+    );
+    let file = check("append-only file");
+    assert_eq!(file["grade"], "note", "{report}");
+    assert!(file["found"].as_str().unwrap().contains("unknown"), "{report}");
+    // A URL of one server does not show whether something behind it promotes a replica.
+    let cost = report["data_loss"]["failover"].as_str().unwrap();
+    assert!(cost.starts_with("unknown: this URL names one server"), "{report}");
+}
+
 #[test]
 fn doctor_names_the_replica_that_takes_over() {
     let (cluster, trio) = (TestCluster::start(), TestSentinels::start());
@@ -96,6 +122,50 @@ fn doctor_names_the_replica_that_takes_over() {
         let replicas = checks.iter().find(|check| check["name"] == "replicas").unwrap();
         assert_eq!(replicas["grade"], "ok", "{replicas}");
     }
+}
+
+/// With `wait_replicas`, buyers get no reply while too few replicas confirm, and none if Redis does not say.
+#[test]
+fn status_reports_replicas_that_do_not_confirm() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let config = home.file("config.toml");
+    std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
+    let url = server.url();
+    let status = |more: &[&str]| {
+        let all = ["--config", config.to_str().unwrap(), "--redis", &url, "status"];
+        home.run(&[&all, more].concat())
+    };
+    let alone = status(&["--json"]).expect_code(1).json();
+    let alarm = serde_json::json!({
+        "urgency": "critical", "kind": { "alarm": "unconfirmed", "replicas": 0, "wanted": 1 }
+    });
+    assert_eq!(alone["alarms"], serde_json::json!([alarm]), "{alone}");
+    let replica = server.replica();
+    wait_until_blocking(PATIENCE, "it confirms", || status(&[]).code() == 0);
+    let confirmed = status(&["--json"]).expect_code(0).json();
+    assert!(confirmed["alarms"].as_array().unwrap().is_empty(), "{confirmed}");
+    // It stays connected, and acknowledges nothing.
+    replica.freeze();
+    wait_until_blocking(PATIENCE, "the silence is noticed", || status(&[]).code() == 1);
+    let shown = status(&[]).expect_code(1).stdout;
+    assert!(shown.contains("only 0 of 1 replicas confirm orders"), "{shown}");
+    replica.thaw();
+    wait_until_blocking(PATIENCE, "it acknowledges again", || status(&[]).code() == 0);
+
+    let _: () = server.query(&["ACL", "SETUSER", "default", "-wait"]);
+    let refused = status(&[]).expect_code(1).stdout;
+    assert!(refused.contains("NOPERM") && refused.contains("no buyer gets a reply"), "{refused}");
+    let works = home.spawn(&["--config", config.to_str().unwrap(), "--redis", &url, "work"]);
+    wait_until_blocking(PATIENCE, "the node records it", || {
+        let lines = home.run(&["--redis", &url, "activity"]).stdout;
+        lines.lines().any(|line| line.contains("raised") && line.contains("NOPERM"))
+    });
+    let _: () = server.query(&["ACL", "SETUSER", "default", "+wait"]);
+    wait_until_blocking(PATIENCE, "and its end", || {
+        let lines = home.run(&["--redis", &url, "activity"]).stdout;
+        lines.lines().any(|line| line.contains("cleared") && line.contains("replicas"))
+    });
+    drop(works);
 }
 
 /// Each command that a script uses may be refused half-way; doctor tries all of them.
@@ -128,6 +198,36 @@ fn doctor_finds_commands_without_permission() {
         let again = format!("+{}", name.to_lowercase().replace(' ', "|"));
         assert!(found["fix"].to_string().contains(&again), "{result}");
         server.query::<()>(&["ACL", "SETUSER", "shop", &again]);
+    }
+}
+
+/// With the permissions in the README everything works, and each of them is needed.
+#[test]
+fn doctor_finds_keys_without_permission() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let readme =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let rule = readme.lines().find_map(|it| it.trim().strip_prefix("ACL SETUSER shop ")).unwrap();
+    let allow = |without: &str| {
+        let rules = rule.replace("PASSWORD", "pw");
+        let rules = rules.split(' ').filter(|it| *it != without);
+        let set: Vec<&str> = ["ACL", "SETUSER", "shop", "reset"].into_iter().chain(rules).collect();
+        server.query::<()>(&set);
+    };
+    let url = format!("unix://{}?user=shop&pass=pw", server.socket().display());
+    let with = |args: &[&str]| home.run(&[&["--redis", &url], args].concat());
+    allow("");
+    with(&["doctor"]).expect_code(0);
+    with(&["sale", "create", "--title", "tea", "--stock", "10"]).expect_code(0);
+    with(&["rush", "--voucher", "1", "--users", "20"]).expect_code(0);
+    let patterns: Vec<&str> = rule.split(' ').filter(|it| it.starts_with(['~', '&'])).collect();
+    assert_eq!(patterns.len(), 7, "{rule}");
+    for pattern in patterns {
+        allow(pattern);
+        let report = with(&["doctor", "--json"]).json();
+        let checks = report["checks"].as_array().unwrap();
+        let fix = checks.iter().find(|it| it["name"] == "commands").map(|it| it["fix"].to_string());
+        assert!(fix.is_some_and(|it| it.contains(pattern)), "{pattern}: {report}");
     }
 }
 

@@ -22,6 +22,7 @@ use seckill_model::{
 };
 use seckill_redis::dead_letters::bury_all;
 use serde_json::{Value, json};
+use sqlx::Executor as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -31,18 +32,20 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// The HTTP server of the node of a world, and a client.
-struct Door {
-    address: SocketAddr,
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
     client: Client,
     stop: CancellationToken,
     ended: JoinHandle<Result<(), ServerError>>,
 }
 
 /// An answer: status, headers and the document.
-struct Got {
-    status: u16,
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    /// Seconds of `Retry-After`.
+    pub(crate) wait: Option<u64>,
     retry: bool,
-    body: Value,
+    pub(crate) body: Value,
 }
 
 impl Door {
@@ -50,7 +53,7 @@ impl Door {
         Self::with(world, |_| {})
     }
 
-    fn with(world: &World, change: impl FnOnce(&mut HttpSettings)) -> Self {
+    pub(crate) fn with(world: &World, change: impl FnOnce(&mut HttpSettings)) -> Self {
         let mut settings = HttpSettings::default();
         change(&mut settings);
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -62,12 +65,18 @@ impl Door {
         Self { address, client: http_client(), stop, ended }
     }
 
-    async fn send(&self, method: Method, path: &str, token: &str) -> Got {
+    pub(crate) async fn send(&self, method: Method, path: &str, token: &str) -> Got {
         self.got(path, self.request(method, path, token)).await
     }
 
     /// With a document as its body.
-    async fn put(&self, method: Method, path: &str, token: &str, body: impl Into<String>) -> Got {
+    pub(crate) async fn put(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: impl Into<String>,
+    ) -> Got {
         self.got(path, self.request(method, path, token).body(body.into())).await
     }
 
@@ -76,27 +85,29 @@ impl Door {
         self.got(path, request).await
     }
 
-    fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
         let url = format!("http://{}{path}", self.address);
         self.client.request(method, url).header("authorization", token)
     }
 
-    async fn got(&self, path: &str, request: RequestBuilder) -> Got {
+    pub(crate) async fn got(&self, path: &str, request: RequestBuilder) -> Got {
         let response = request.send().await.unwrap();
         let status = response.status();
-        let retry = response.headers().contains_key(RETRY_AFTER);
+        let wait = response.headers().get(RETRY_AFTER);
+        let wait: Option<u64> = wait.map(|it| it.to_str().unwrap().parse().unwrap());
+        let retry = wait.is_some();
         assert!(response.headers().contains_key("x-request-id"), "{path}");
         let body: Value = response.json().await.unwrap();
         assert_eq!(body["success"] == true, status == StatusCode::OK, "{path}: {body}");
         assert_eq!(body["errorMsg"].is_null(), status == StatusCode::OK, "{path}: {body}");
-        Got { status: status.as_u16(), retry, body }
+        Got { status: status.as_u16(), wait, retry, body }
     }
 
     async fn buy(&self, voucher: impl std::fmt::Display, token: &str) -> Got {
         self.send(Method::POST, &format!("/voucher-order/seckill/{voucher}"), token).await
     }
 
-    async fn order(&self, id: &str, token: &str) -> Got {
+    pub(crate) async fn order(&self, id: &str, token: &str) -> Got {
         self.send(Method::GET, &format!("/voucher-order/{id}"), token).await
     }
 
@@ -114,7 +125,7 @@ impl Door {
         .await;
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         self.stop.cancel();
         self.ended.await.unwrap().unwrap();
     }
@@ -326,6 +337,44 @@ async fn readiness_follows_the_servers_and_liveness_does_not() {
     door.close().await;
 }
 
+/// Waits until `/readyz` replies this, and that Redis and the database are ready or not.
+async fn ready_is(door: &Door, what: &str, status: u16, redis: bool, sql: bool) {
+    wait_until(PATIENCE, what, async || {
+        let got = door.send(Method::GET, "/readyz", "").await;
+        let data = &got.body["data"];
+        got.status == status && (&data["redis"], &data["sql"]) == (&json!(redis), &json!(sql))
+    })
+    .await;
+}
+
+/// Servers that reply to reads only take no orders.
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_follows_what_the_servers_take() {
+    let world = World::start().await;
+    let door = Door::open(&world);
+    ready_is(&door, "it is ready", 200, true, true).await;
+    for setting in ["maxmemory", "min-replicas-to-write"] {
+        world.server.query::<String>(&["CONFIG", "SET", setting, "1"]);
+        ready_is(&door, setting, 503, false, true).await;
+        world.server.query::<String>(&["CONFIG", "SET", setting, "0"]);
+        ready_is(&door, "it is ready again", 200, true, true).await;
+    }
+    let mut locked = world.sql().await;
+    locked.execute("BEGIN EXCLUSIVE").await.unwrap();
+    ready_is(&door, "the database is locked", 503, true, false).await;
+    locked.execute("ROLLBACK").await.unwrap();
+    ready_is(&door, "it is ready at last", 200, true, true).await;
+    door.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_replicas_that_must_confirm_orders_it_is_not_ready() {
+    let world = World::with(|settings| settings.wait_replicas = 1).await;
+    let door = Door::open(&world);
+    ready_is(&door, "no replica confirms an order", 503, false, true).await;
+    door.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn overload_is_reported_at_once_and_what_is_in_flight_is_answered_at_the_end() {
     const USERS: usize = 20;
@@ -387,64 +436,11 @@ async fn connections_are_bounded_and_idle_ones_are_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_logs_in_with_a_code_once_and_out_again() {
-    let world = World::start().await;
-    let door = Door::with(&world, |settings| settings.session_ms = 60_000);
-    let post =
-        async |path: &str, body: Value| door.put(Method::POST, path, "", body.to_string()).await;
-    let phone = "13812345678";
-    let code_key = world.keys.login_code(phone);
-    let login =
-        async |code: &str| post("/user/login", json!({ "phone": phone, "code": code })).await;
-    assert_eq!(login("123456").await.status, 401, "no code was requested");
-    let request = async || {
-        let got = post("/user/code", json!({ "phone": phone })).await;
-        assert_eq!((got.status, &got.body["data"]), (200, &Value::Null), "{}", got.body);
-        world.server.query::<String>(&["GET", &code_key])
-    };
-    // Guessing uses a code up.
-    let code = request().await;
-    let wrong = if code == "000000" { "000001" } else { "000000" };
-    for _ in 0..5 {
-        assert_eq!(login(wrong).await.status, 401);
-    }
-    assert_eq!(login(&code).await.status, 401);
-    let code = request().await;
-    assert!(code.len() == 6 && code.bytes().all(|it| it.is_ascii_digit()), "{code}");
-    let (one, other) = tokio::join!(login(&code), login(&code));
-    let mut statuses = [one.status, other.status];
-    statuses.sort_unstable();
-    assert_eq!(statuses, [200, 401], "a code opens one session");
-    let won = if one.status == 200 { one } else { other };
-    let token = won.body["data"].as_str().unwrap();
-    let me = door.send(Method::GET, "/user/me", token).await;
-    let id = me.body["data"]["id"].as_u64().unwrap();
-    assert!(me.body["data"]["nickName"].as_str().unwrap().starts_with("user_"), "{}", me.body);
-    // Each request lets the session begin again.
-    let key = world.keys.session(token);
-    let _: () = world.server.query(&["PEXPIRE", &key, "5000"]);
-    assert_eq!(door.send(Method::GET, "/user/me", token).await.status, 200);
-    assert!(world.server.query::<i64>(&["PTTL", &key]) > 5_000);
-    // The same phone is the same user.
-    let code = request().await;
-    let again = login(&code).await;
-    let second = again.body["data"].as_str().unwrap();
-    assert_ne!(second, token);
-    assert_eq!(door.send(Method::GET, "/user/me", second).await.body["data"]["id"], id);
-    for _ in 0..2 {
-        assert_eq!(door.send(Method::POST, "/user/logout", token).await.status, 200);
-    }
-    assert_eq!(door.send(Method::GET, "/user/me", token).await.status, 401);
-    assert_eq!(door.order("7", token).await.status, 401, "no look-up is left");
-    assert_eq!(door.order("7", second).await.status, 404);
-    door.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_no_document_is_refused() {
     let world = World::start().await;
     let door = Door::with(&world, |settings| {
         (settings.body_bytes, settings.body_ms) = (1_024, 200);
+        settings.demo_login = true;
     });
     let send = async |body: String| door.put(Method::POST, "/user/code", "", body).await.status;
     for body in
@@ -588,6 +584,7 @@ async fn vouchers_are_created_shown_and_bought_over_http() {
     let ordinary = json!({
         "shopId": 7, "title": " tea ", "subTitle": "weekdays", "rules": "one a table",
         "payValue": 4_750, "actualValue": 5_000, "type": 0, "status": 1, "createTime": null,
+        "id": null, "updateTime": null, "stock": null, "beginTime": null, "endTime": null,
     });
     let tea = create_over_http(&door, "/voucher", &operator, &ordinary).await;
     assert_eq!(
@@ -670,6 +667,28 @@ async fn a_voucher_that_is_no_voucher_is_refused() {
         let got = door.put(Method::POST, path, &operator, body.to_string()).await;
         assert_eq!(got.status, 400, "{body}: {}", got.body);
     }
+    // A field that was misspelt is named: a sale without it would begin at once, or have another limit.
+    for (path, body, field) in [
+        (voucher, json!({ "title": "t", "payvalue": 1 }), "payvalue"),
+        (voucher, json!({ "title": "t", "stock": 5 }), "5"),
+        (sale, json!({ "title": "t", "stock": 1, "limt": 5 }), "limt"),
+        (
+            sale,
+            json!({ "title": "t", "stock": 1, "begin_time": "2099-01-01T00:00:00Z" }),
+            "begin_time",
+        ),
+    ] {
+        let got = door.put(Method::POST, path, &operator, body.to_string()).await;
+        let message = got.body["errorMsg"].as_str().unwrap_or_default();
+        assert!(got.status == 400 && message.contains(field), "{body}: {}", got.body);
+    }
+    for status in [2, 3] {
+        let body = json!({ "title": "t", "stock": 1, "status": status }).to_string();
+        let got = door.put(Method::POST, sale, &operator, body).await;
+        assert_eq!((got.status, &got.body["data"]["status"]), (409, &json!(status)));
+    }
+    let got = door.put(Method::PUT, "/voucher/1/stock", &operator, r#"{"by":1,"to":2}"#).await;
+    assert_eq!(got.status, 400, "{}", got.body);
     let fine = json!({ "title": "t", "stock": 1 }).to_string();
     for path in [voucher, sale] {
         assert_eq!(door.put(Method::POST, path, &user, fine.clone()).await.status, 403);

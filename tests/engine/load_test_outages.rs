@@ -34,6 +34,8 @@ async fn begin_rush(world: &World) -> (VoucherId, JoinHandle<LoadReport>) {
             other => panic!("{other:?}"),
         }
     });
+    // The command has read its sale by then.
+    more_buyers(world, voucher, 1).await;
     (voucher, rush)
 }
 

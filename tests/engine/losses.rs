@@ -306,7 +306,7 @@ async fn a_sale_change_that_redis_missed_is_delivered_by_a_node() {
     // The process that changed the sale died between its commit and the update of Redis.
     let voucher = world.create(sale(100)).await;
     assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
-    world.store.set_state(voucher, SaleState::Paused, None).await.unwrap();
+    world.store.set_state(voucher, SaleState::Paused, None, &[]).await.unwrap();
     world.until("it is paused", async || world.ask(voucher, 2).await == Outcome::Paused).await;
     world.settled_and_balanced().await;
 }
@@ -325,7 +325,7 @@ async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
     let old: Vec<Vec<u8>> =
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
     world.execute(Command::EndSale(voucher)).await.unwrap();
-    world.store.set_state(voucher, SaleState::Archived, None).await.unwrap();
+    world.store.set_state(voucher, SaleState::Archived, None, &[]).await.unwrap();
     world
         .until("it has left Redis", async || {
             let is_delivered = world.store.undelivered().await.unwrap().is_empty();
@@ -726,6 +726,16 @@ async fn a_sale_that_replaces_a_newer_version_is_sold_by_all_nodes() {
         })
         .await;
     assert!(!world.obtains(voucher, 2_000).await, "a closed sale admits no buyer");
+    // A change is one of the sale in SQL, which adopts nothing of the other.
+    for (change, state) in [
+        (Command::PauseSale as fn(VoucherId) -> Command, SaleState::Paused),
+        (Command::ResumeSale, SaleState::Running),
+    ] {
+        let refused = world.execute(change(voucher)).await.unwrap_err();
+        assert!(matches!(refused, seckill_engine::EngineError::OtherSale(_)), "{refused:?}");
+        let sale = world.store.sale(voucher).await.unwrap();
+        assert_eq!((sale.state, sale.initial), (state, 10));
+    }
     assert_eq!(findings(&world).await, [Finding::OtherSale]);
     repaired(&world).await;
     world.until("it is sold", async || world.obtains(voucher, 3_000).await).await;

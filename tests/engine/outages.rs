@@ -243,7 +243,7 @@ async fn ask(op: Op, store: &SharedStore, case: &Case) -> Result<String, StoreEr
             let sale = NewSale { title, stock: 5, begin: None, end: None, limit: 1, shards: 1 };
             outcome(store.create_sale(&sale, NOW).await?)
         }
-        Op::SetState => outcome(store.set_state(voucher, SaleState::Paused, None).await?),
+        Op::SetState => outcome(store.set_state(voucher, SaleState::Paused, None, &[]).await?),
         Op::Restock => outcome(restock(store, voucher, 5, Some(1)).await?),
         Op::WriteNew => {
             let batch = [4, 5].map(|at| case.entry(at, at));

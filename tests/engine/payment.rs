@@ -317,6 +317,50 @@ async fn a_faulty_sale_does_not_stop_the_closing_of_the_others() {
     }
 }
 
+/// SQL refuses to close two orders of a sale, and one of an ordinary voucher: the others are closed, and these are named.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_cannot_be_closed_stops_no_other() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let orders = sold(&world, voucher, 10).await;
+    let mut servers = world.servers();
+    let mut vouchers = Vouchers { servers: &mut servers };
+    let gift = vouchers.create_voucher(&VoucherDetails::titled("gift")).await.unwrap();
+    let mut gifts = Vec::new();
+    for user in 1..=4 {
+        gifts.push(vouchers.buy(gift, UserId(user)).await.unwrap());
+    }
+    for (table, kept) in
+        [("tb_voucher_order", &[orders[3], orders[7]][..]), ("tb_ordinary_order", &gifts[1..2])]
+    {
+        let kept: Vec<String> = kept.iter().map(ToString::to_string).collect();
+        let trigger = format!(
+            "CREATE TRIGGER kept_{table} BEFORE UPDATE ON {table} WHEN NEW.id IN ({}) \
+             BEGIN SELECT RAISE(ABORT, 'kept'); END",
+            kept.join(", ")
+        );
+        sqlx::query(sqlx::AssertSqlSafe(trigger)).execute(&mut world.sql().await).await.unwrap();
+    }
+    let closed = close(&world, 1).await;
+    assert_eq!((closed.orders, closed.given_back), (11, 8));
+    let why = closed.left_out.reason().unwrap().to_string();
+    let named = [orders[3].to_string(), format!("#{voucher}"), gifts[1].to_string(), "kept".into()];
+    assert!(named.iter().all(|it| why.contains(it)), "{why}");
+    assert_eq!(stock(&world, voucher), 8);
+    world.balanced().await;
+    // The next run finds no other order of the sale: these are named still.
+    let again = close(&world, 2).await;
+    let why = again.left_out.reason().unwrap().to_string();
+    assert!(again.orders == 0 && named.iter().all(|it| why.contains(it)), "{why}");
+    for table in ["tb_voucher_order", "tb_ordinary_order"] {
+        let drop = format!("DROP TRIGGER kept_{table}");
+        sqlx::query(sqlx::AssertSqlSafe(drop)).execute(&mut world.sql().await).await.unwrap();
+    }
+    let closed = close(&world, 3).await;
+    assert_eq!((closed.orders, closed.left_out), (3, payment::LeftOut::default()));
+    world.balanced().await;
+}
+
 /// The keys of one sale in Redis are of another type: the pieces of the other sales are returned.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_whose_keys_are_foreign_does_not_stop_the_returns_of_the_others() {

@@ -245,7 +245,7 @@ async fn an_invalid_plan_is_refused_before_any_change() {
     let file = shell.home.file("plan.json");
     let path = file.to_str().unwrap();
     shell.run(&["pending", "plan", "--out", path]).expect_code(0);
-    shell.run(&["pending", "plan", "--out", path]).expect_code(1);
+    shell.run(&["pending", "plan", "--out", path]).expect_code(2);
     let whole = std::fs::read_to_string(&file).unwrap();
     let printed = shell.run(&["pending", "plan", "--json"]).expect_code(0).json();
     assert_eq!(printed["entries"].as_array().map(Vec::len), Some(30));

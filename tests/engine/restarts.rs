@@ -18,6 +18,7 @@ use seckill_engine::{
         comparison::{counts_match, reconcile_by_count},
         reconcile::reconcile,
     },
+    telemetry::data_loss::Reconciled,
     vouchers::Vouchers,
 };
 use seckill_model::{
@@ -522,7 +523,8 @@ async fn reconciled_by_count(world: &World, voucher: VoucherId) -> (bool, u64) {
     let of = world.keys.home();
     let mut servers = world.servers();
     let matched = counts_match(&mut servers, &of).await.unwrap();
-    let (done, left) = reconcile_by_count(&mut servers, &of, &[], "a test").await.unwrap();
+    let mut done = Reconciled::default();
+    let left = reconcile_by_count(&mut servers, &of, &[], "a test", &mut done).await.unwrap();
     assert!(left.is_empty(), "{left:?}");
     (matched, done.restored)
 }

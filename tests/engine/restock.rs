@@ -13,10 +13,11 @@ use seckill_engine::{
     commands::{Command, LoadTest},
     ledger::sale_copy,
     recovery::repair,
+    telemetry::snapshot::{Alarm, AlarmKind},
     vouchers::Vouchers,
 };
 use seckill_model::{
-    Outcome, Sale, SaleState, ShardId, VoucherId, reason::reason, sale::MAX_STOCK,
+    Outcome, Sale, SaleState, ShardId, VoucherId, ledger::Finding, reason::reason, sale::MAX_STOCK,
 };
 use seckill_redis::{Redis, scripts};
 use seckill_store::{StoreError, fault_injection::Ill};
@@ -32,7 +33,7 @@ async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
     (version, initial, stock)
 }
 
-async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
+async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<u64, EngineError> {
     Vouchers { servers: &mut world.servers() }.restock(voucher, -by).await
 }
 
@@ -67,6 +68,42 @@ async fn a_stock_reduction_keeps_stock_for_undelivered_orders() {
     assert!(error.contains(&("sale cut", &named("4"))), "{error:?}");
     assert!(error.contains(&("sale restock", &named("1"))), "{error:?}");
     world.settled_and_balanced().await;
+}
+
+/// SQL has fewer pieces than Redis has buyers: the sale stays closed, says so, and gets the missing pieces.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_oversold_sale_gets_the_missing_pieces() {
+    let (world, voucher) = World::with_sale(30).await;
+    world.buy(voucher, 20).await;
+    world.settled().await;
+    let fewer = format!(
+        "UPDATE tb_seckill_voucher SET initial_stock = 15, stock = 0, version = version + 1 \
+         WHERE voucher_id = {voucher}"
+    );
+    sqlx::query(sqlx::AssertSqlSafe(fewer)).execute(&mut world.sql().await).await.unwrap();
+    let of = ShardId::only(voucher);
+    let _: u64 = world.server.query(&["DEL", &world.keys.stock(of)]);
+    let snapshot = || world.node().remote().snapshots.borrow().clone();
+    let is_oversold = || {
+        let is_of =
+            |it: &Alarm| matches!(&it.kind, AlarmKind::Oversold { sales } if *sales == [of]);
+        snapshot().alarms.iter().any(is_of)
+    };
+    world.until("it is an alarm", async || is_oversold()).await;
+    let says_reconciled = |it: &Alarm| matches!(it.kind, AlarmKind::Damaged { .. });
+    world
+        .until("no node reconciles it", async || !snapshot().alarms.iter().any(says_reconciled))
+        .await;
+    let error = world.execute(Command::Restock { voucher, by: -3 }).await.unwrap_err();
+    assert_eq!(error, EngineError::Failed(reason!("error-oversold", sale = voucher)));
+    let plan = repair::plan(&mut world.servers()).await.unwrap();
+    let missing: Vec<_> = plan[0].findings.iter().filter_map(Finding::missing_pieces).collect();
+    assert_eq!(missing, [5]);
+    world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
+    world.until("the alarm ends", async || !is_oversold()).await;
+    let plan = repair::plan(&mut world.servers()).await.unwrap();
+    world.execute(Command::Repair(plan)).await.unwrap();
+    world.balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +141,7 @@ async fn half_way(
     world: &World,
     voucher: VoucherId,
     by: i64,
-) -> (SqliteConnection, tokio::task::JoinHandle<Result<Sale, EngineError>>) {
+) -> (SqliteConnection, tokio::task::JoinHandle<Result<u64, EngineError>>) {
     world.admits().await;
     let held = world.lock_database().await;
     let initial = in_redis(world, voucher).await.1;
@@ -144,7 +181,7 @@ async fn a_node_that_starts_during_a_stock_reduction_does_not_sell_the_removed_p
     }
     assert_eq!(sold, 6, "of ten pieces four are on their way out");
     other.execute("ROLLBACK").await.unwrap();
-    assert_eq!(cutting.await.unwrap().unwrap().initial, 6);
+    assert_eq!(cutting.await.unwrap().unwrap(), 6);
     let synced = sale_copy::sync(&mut world.servers(), &old, "").await.unwrap();
     assert_eq!(synced, sale_copy::Synced::Newer(2), "an older copy never wins");
     assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));
@@ -180,7 +217,7 @@ async fn an_interrupted_stock_reduction_is_completed_by_the_next_start_or_reduct
     world.restart_node().await;
     world.until("the sale is whole", async || in_redis(&world, voucher).await == (2, 10, 10)).await;
     die_half_way(&world, 2).await;
-    assert_eq!(cut(&world, voucher, 9).await.unwrap().initial, 1);
+    assert_eq!(cut(&world, voucher, 9).await.unwrap(), 1);
     assert_eq!(in_redis(&world, voucher).await, (4, 1, 1));
     assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Running);
     world.balanced().await;
@@ -262,7 +299,7 @@ async fn a_lost_reply_puts_no_pieces_of_another_process_back() {
     let sold = sell(&world, voucher, 1..=20).await;
     assert_eq!(sold, 10, "of twenty pieces ten are on their way out");
     held.execute("ROLLBACK").await.unwrap();
-    assert_eq!(cutting.await.unwrap().unwrap().initial, 10);
+    assert_eq!(cutting.await.unwrap().unwrap(), 10);
     none_is_oversold(&world, voucher, sold).await;
 }
 
@@ -313,10 +350,6 @@ async fn a_sale_that_redis_has_in_a_newer_version_than_sql_takes_no_change_befor
         assert_eq!(error, EngineError::SqlBehind(voucher), "{by}");
     }
     assert_eq!(world.store.sale(voucher).await.unwrap(), before, "nothing is changed");
-    // Buyers are admitted still, which the operator learns.
-    let error = world.execute(Command::PauseSale(voucher)).await.unwrap_err();
-    assert_eq!(error, EngineError::SqlBehind(voucher));
-    assert!(world.store.sale(voucher).await.unwrap().is_undelivered());
     assert_eq!(in_redis(&world, voucher).await, (3, 12, 12));
 
     let plan = repair::plan(&mut world.servers()).await.unwrap();

@@ -1,11 +1,17 @@
 //! A fault of one sale stays one: the others are read, reconciled, sold and archived.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use seckill_engine::{commands::Command, ledger, retention, telemetry::snapshot::AlarmKind};
 use seckill_model::{ShardId, VoucherId, ledger::Finding};
+use seckill_redis::scripts;
 use sqlx::{AssertSqlSafe, Executor as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{NODE, World, newest, sale};
+use crate::{
+    support::{Cut, Proxy},
+    world::{NODE, World, newest, sale},
+};
 
 async fn sql(world: &World, statements: &str) {
     world.sql().await.execute(AssertSqlSafe(statements.to_owned())).await.unwrap();
@@ -109,6 +115,45 @@ async fn a_sale_that_cannot_be_reconciled_closes_no_other() {
     assert_eq!(world.buyers(bad).len(), 11);
     let ledger = world.store.ledger(ShardId::only(bad)).await.unwrap();
     assert_eq!((ledger.live, ledger.stock), (11, 89));
+}
+
+/// Redis goes away between two sales: the report names what was restored before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconciliation_that_is_interrupted_reports_each_sale() {
+    let (mut world, older, newer) = two_sales().await;
+    let proxy = Proxy::before_socket(world.server.socket()).await;
+    world.stop_node().await;
+    world.server.query::<()>(&["FLUSHALL"]);
+    let [begin, end] = [&scripts::RECONCILE_BEGIN, &scripts::RECONCILE_END].map(|it| it.get_hash());
+    // The end of the first sale, and the begin of the second.
+    proxy.cut_at_texts([(end, Cut::Late(Duration::from_millis(1))), (begin, Cut::Before)]);
+    let node = world.node_through(&proxy.redis_url(), NODE);
+    let lost = async || {
+        let found = newest(&world.store, 50).await;
+        let found = found.into_iter().filter(|it| it.action == "redis reconciled");
+        let (mut keys, mut restored) = (BTreeSet::new(), 0);
+        for event in found {
+            keys.extend(event.result.part::<Vec<String>>("/data_loss/keys").unwrap_or_default());
+            restored += event.result.part::<u64>("/data_loss/restored").unwrap_or(0);
+        }
+        (keys, restored)
+    };
+    world
+        .until("both sales are reconciled", async || {
+            [older, newer].iter().all(|it| world.buyers(*it).len() == 10)
+        })
+        .await;
+    assert_eq!(proxy.to_come(), 0, "it was interrupted");
+    let all = [older, newer].map(|it| world.keys.buyers(ShardId::only(it)));
+    world
+        .until("the event names both sales", async || {
+            let (keys, restored): (BTreeSet<String>, u64) = lost().await;
+            all.iter().all(|key| keys.contains(key)) && restored == 20
+        })
+        .await;
+    node.stop().await;
+    world.start_node();
+    world.settled_and_balanced().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,44 +2,62 @@
 
 use seckill_engine::{commands::Command, recovery::repair};
 use seckill_model::{
-    OrderEntry, OrderId, Outcome, ShardId, UserId,
+    NewSale, OrderEntry, OrderId, Outcome, SaleId, ShardId, UserId,
     ledger::{Cure, Finding},
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{Database, World, newest, sale};
 
-/// Each field, with a value that it may have in another sale.
-const CHANGES: [(&str, &str); 5] = [
+/// Each field, with a value that it may have in another sale; empty if it is removed.
+const CHANGES: [(&str, &str); 12] = [
     ("limit", "5"),
     ("limit", "none"),
+    ("limit", ""),
     ("state", "paused"),
     ("begin", "9999999999999"),
+    ("begin", ""),
     ("end", "1"),
+    ("end", ""),
+    ("title", "another: title"),
+    ("title", ""),
+    ("shard", "9/9"),
+    ("shard", ""),
 ];
+
+/// Changes or removes a field; returns what it was.
+fn change(world: &World, key: &str, (field, value): (&str, &str)) -> String {
+    let was = world.server.query(&["HGET", key, field]);
+    let change: &[&str] =
+        if value.is_empty() { &["HDEL", key, field] } else { &["HSET", key, field, value] };
+    world.server.query::<u64>(change);
+    was
+}
+
+/// A field; empty if it is missing.
+fn field(world: &World, key: &str, field: &str) -> String {
+    world.server.query::<Option<String>>(&["HGET", key, field]).unwrap_or_default()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_sets_changed_fields_back_and_says_so() {
-    let (world, voucher) = World::with_sale(10).await;
+    let world = World::spread(2, |_| {}).await;
+    let voucher = world.create(sale(40).sharded(2).unwrap()).await;
     world.admits().await;
-    let key = world.keys.sale(ShardId::only(voucher));
-    for (user, (field, value)) in (1..).zip(CHANGES) {
-        let right: String = world.server.query(&["HGET", &key, field]);
-        world.server.query::<u64>(&["HSET", &key, field, value]);
-        world
-            .until("it is set back", async || {
-                world.server.query::<String>(&["HGET", &key, field]) == right
-            })
-            .await;
+    // Of the first of two shards, and users of both.
+    let key = world.keys.sale(ShardId { sale: SaleId(voucher.0), number: 1 });
+    for (user, (name, value)) in (1..).zip(CHANGES) {
+        let right = change(&world, &key, (name, value));
+        world.until("it is set back", async || field(&world, &key, name) == right).await;
         world
             .until("an event names it", async || {
-                let lines = newest(&world.store, 50).await;
-                let named = format!("{field}={value}");
-                lines.iter().any(|it| it.action == "sale mended" && it.result.contains(&named))
+                let lines = newest(&world.store, 99).await;
+                let named = format!("{name}={value}");
+                lines.iter().any(|it| it.action == "sale fixed" && it.result.contains(&named))
             })
             .await;
-        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }), "{field}");
-        assert!(matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. }), "{field}");
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }), "{name}");
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. }), "{name}");
     }
     // A change by an operator is none.
     let lines = newest(&world.store, 99).await.len();
@@ -47,28 +65,33 @@ async fn a_node_sets_changed_fields_back_and_says_so() {
     world.execute(Command::ResumeSale(voucher)).await.unwrap();
     world.settled_and_balanced().await;
     let mended = newest(&world.store, 99).await;
-    let mended = mended.iter().filter(|it| it.action == "sale mended").count();
+    let mended = mended.iter().filter(|it| it.action == "sale fixed").count();
     assert_eq!(mended, CHANGES.len(), "of {lines} lines");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_finds_changed_fields_and_its_repair_sets_them_back() {
-    let (mut world, voucher) = World::with_sale(10).await;
+    let mut world = World::spread(2, |_| {}).await;
+    let voucher = world.create(sale(40).sharded(2).unwrap()).await;
     world.admit(voucher, 1..=3).await;
     world.settled().await;
     world.stop_node().await;
-    let key = world.keys.sale(ShardId::only(voucher));
-    for (field, value) in CHANGES {
-        let right: String = world.server.query(&["HGET", &key, field]);
-        world.server.query::<u64>(&["HSET", &key, field, value]);
+    let key = world.keys.sale(ShardId { sale: SaleId(voucher.0), number: 2 });
+    for (name, value) in CHANGES {
+        let right = change(&world, &key, (name, value));
         let mut servers = world.servers();
         let plan = repair::plan(&mut servers).await.unwrap();
-        let found: Vec<_> = plan.iter().flat_map(|it| &it.findings).collect();
-        let [Finding::Fields(named)] = found[..] else { panic!("{field}: {found:?}") };
-        assert_eq!(*named, format!("{field} {value} (SQL: {right})"));
-        assert_eq!(plan[0].cures(), [Cure::Update]);
+        let [sale] = &plan[..] else { panic!("{name}: {plan:?}") };
+        let parts: Vec<_> = sale.parts().iter().filter(|it| !it.findings.is_empty()).collect();
+        let [part] = parts[..] else { panic!("{name}: {plan:?}") };
+        let [Finding::Fields(named)] = &part.findings[..] else { panic!("{name}: {part:?}") };
+        assert_eq!(
+            *named,
+            format!("{name} {} (SQL: {right})", if value.is_empty() { "-" } else { value })
+        );
+        assert_eq!(part.cures(), [Cure::Update]);
         repair::apply_all(&mut servers, &plan, &CancellationToken::new()).await.unwrap();
-        assert_eq!(world.server.query::<String>(&["HGET", &key, field]), right);
+        assert_eq!(field(&world, &key, name), right);
         world.balanced().await;
     }
 }
@@ -117,7 +140,7 @@ async fn more_orders_of_a_user_than_the_limit_are_a_finding() {
         let mut world = World::on(database, 1, |_| {}).await;
         world.stop_node().await;
         for (limit, orders, doubled) in [(1, 1, 0), (1, 2, 1), (2, 2, 0), (2, 3, 1)] {
-            let new = seckill_model::NewSale { limit, ..sale(10) };
+            let new = NewSale { limit, ..sale(10) };
             let now = seckill_model::Millis::now();
             let voucher = world.store.create_sale(&new, now).await.unwrap().voucher_id;
             let entries: Vec<OrderEntry> = (1..=orders)

@@ -105,7 +105,10 @@ async fn a_client_that_stops_in_its_transaction_is_not_waited_for(server: impl S
     };
     let (stopped, meanwhile) = tokio::join!(store.write_orders(&first, NOW), meanwhile);
     assert!(matches!(stopped.unwrap_err(), StoreError::Unknown(_)));
-    assert!(matches!(meanwhile.unwrap_err(), StoreError::Away(_)), "its rows are locked");
+    // Its rows are locked until the server ends the session, which it may have done on a machine that is busy.
+    if let Err(error) = meanwhile {
+        assert!(matches!(error, StoreError::Away(_)), "{error}");
+    }
     wait_until(PATIENCE, "the server ends its session", async || {
         other.write_orders(&second, NOW).await.is_ok()
     })

@@ -1,6 +1,6 @@
 //! Sales that are spread over shards: no request is refused before all pieces are sold.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
 use seckill_engine::{
@@ -14,7 +14,9 @@ use seckill_engine::{
     ledger,
     orders::Location,
     recovery::repair,
-    retention, trace,
+    retention,
+    servers::Servers,
+    trace,
     vouchers::Vouchers,
 };
 use seckill_model::{
@@ -22,6 +24,7 @@ use seckill_model::{
     SaleState, ShardId, Spread, UserId, VoucherId, filter::Filter,
 };
 use seckill_redis::{
+    Redis,
     dead_letters::{self, DeadLetter},
     scripts,
 };
@@ -436,7 +439,7 @@ async fn the_next_run_removes_the_shards_of_a_sale_whose_archiving_was_interrupt
     let (mut world, shard) = sharded(80).await;
     world.execute(Command::EndSale(shard.of)).await.unwrap();
     world.stop_node().await;
-    world.store.set_state(shard.of, SaleState::Archived, None).await.unwrap();
+    world.store.set_state(shard.of, SaleState::Archived, None, &[]).await.unwrap();
     let has_keys = |id| world.server.query::<bool>(&["EXISTS", &world.keys.stock(id)]);
     assert!(shard.all().all(has_keys));
     let done = retention::archive_ended(&mut world.servers(), 0, &CancellationToken::new()).await;
@@ -461,7 +464,7 @@ async fn a_shard_that_stays_closed_refuses_the_buyers_of_the_others_at_once() {
     world
         .until("the reason is known", async || {
             let asked = admission.request(shard.of, UserId(stranger)).answer();
-            let within = std::time::Duration::from_secs(3);
+            let within = Duration::from_secs(3);
             let reply = tokio::time::timeout(within, asked).await.expect("an answer at once");
             answer = Some(reply.outcome);
             matches!(answer, Some(Err(AdmissionError::Rejected(_))))
@@ -512,9 +515,9 @@ async fn lost_replies_to_moves_sell_nothing_twice() {
     let slow = async {
         loop {
             let held = world.lock_database().await;
-            tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+            tokio::time::sleep(Duration::from_millis(150)).await;
             drop(held);
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     tokio::select! {
@@ -537,4 +540,59 @@ async fn lost_replies_to_moves_sell_nothing_twice() {
     world.admit(shard.of, users_of(shard, 4).take((240 - sold) as usize)).await;
     is_balanced(&world, shard, 240, 240).await;
     other.stop().await;
+}
+
+/// Each total is one that the sale had: it is that of the transaction, not of shards that were read at other moments.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_restock_reports_the_total_that_it_committed() {
+    let (world, shards) = sharded(80).await;
+    world.admits().await;
+    let restock = |by: i64| {
+        let mut servers = world.servers();
+        tokio::spawn(async move { Vouchers { servers: &mut servers }.restock(shards.of, by).await })
+    };
+    // Each changes other shards.
+    let changes = [7, 3, 5, 7, 3, 5, 7, 3, 5, 7];
+    let mut totals = Vec::new();
+    for done in join_all(changes.map(restock)).await {
+        totals.push(done.unwrap().unwrap());
+    }
+    totals.sort_unstable();
+    let last = 80 + changes.iter().sum::<i64>() as u64;
+    assert_eq!(totals.last(), Some(&last), "{totals:?}");
+    let mut steps: Vec<_> = std::iter::once(80)
+        .chain(totals.iter().copied())
+        .zip(&totals)
+        .map(|(a, b)| (b - a) as i64)
+        .collect();
+    steps.sort_unstable();
+    let mut expected = changes;
+    expected.sort_unstable();
+    assert_eq!(steps, expected, "{totals:?}");
+}
+
+/// Pieces move to a shard whose stock was read before.
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_that_move_while_the_stocks_are_read_are_not_missing() {
+    let (world, shards) = sharded(80).await;
+    world.admits().await;
+    let proxy = Proxy::before_socket(world.server.socket()).await;
+    let redis = Redis::from_url(&proxy.redis_url()).unwrap();
+    let mut servers = Servers::new(&redis, &world.store, &world.keys);
+    let [first, .., last] = shards.all().collect::<Vec<_>>()[..] else { panic!() };
+    let key = world.keys.stock(first);
+    // Its stock is read, and the others a second later.
+    let read = format!("GET\r\n${}\r\n{key}", key.len());
+    proxy.cut_at_text(&read, Cut::Late(Duration::from_secs(1)));
+    let removing =
+        tokio::spawn(
+            async move { Vouchers { servers: &mut servers }.restock(shards.of, -75).await },
+        );
+    world.until("the first stock is read", async || proxy.to_come() == 0).await;
+    let mut vouchers = Vouchers { servers: &mut world.servers() };
+    let moved = vouchers.move_pieces(&[(last, 10)], &[(first, 10)]).await.unwrap();
+    assert!(moved, "no other process changes the shards");
+    assert_eq!(removing.await.unwrap().unwrap(), 5);
+    assert_eq!(stocks(&world, shards).iter().sum::<u64>(), 5);
+    world.settled_and_balanced().await;
 }

@@ -6,6 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::support::MariaDb;
 use crate::world::{Database, World, newest, sale};
 use seckill_engine::{
+    EngineError,
+    admission::AdmissionError,
     commands::{Command, LoadTest, Reply, Scope, pending::FIELDS},
     dead_letters::{LETTER_FIELDS, LetterScope, Letters, LettersDiscarded},
     ledger,
@@ -14,10 +16,10 @@ use seckill_engine::{
     telemetry::{
         Meters,
         collector::Collector,
-        snapshot::{AlarmKind, Snapshot},
+        snapshot::{Alarm, AlarmKind, Snapshot, SqlCopy},
     },
 };
-use seckill_model::{EntryId, ShardId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_model::{EntryId, Phase, ShardId, UserId, VoucherId, filter::Filter, ledger::Finding};
 use seckill_redis::{dead_letters, keys::node_of, stream};
 use sqlx::{AssertSqlSafe, Executor as _};
 
@@ -42,18 +44,34 @@ async fn event(world: &World, what: &str) -> bool {
     newest(&world.store, 50).await.iter().any(|entry| entry.action == what)
 }
 
-/// Whether an alarm says that the orders of a sale wait.
+/// Whether an alarm says that the orders of a sale wait, or that SQL has lost it.
+fn is_of(kind: &AlarmKind, of: VoucherId) -> bool {
+    match kind {
+        AlarmKind::OrdersWait { sale, .. } => *sale == of,
+        AlarmKind::SalesLost { sales, .. } => sales.contains(&ShardId::only(of)),
+        _ => false,
+    }
+}
+
 fn is_alarm(world: &World, of: VoucherId) -> bool {
-    let waits = |it: &AlarmKind| matches!(it, AlarmKind::OrdersWait { sale, .. } if *sale == of);
-    snapshot(world).alarms.iter().any(|it| waits(&it.kind))
+    snapshot(world).alarms.iter().any(|it| is_of(&it.kind, of))
+}
+
+/// A collector without a node, as that of `status`.
+fn collector(world: &World) -> Collector {
+    let (deployment, meters) = (world.deployment(), Arc::new(Meters::default()));
+    Collector::new(&deployment, meters, String::new(), true, Vec::new())
 }
 
 /// Whether a process without a node, such as `status`, sees it.
 async fn is_alarm_elsewhere(world: &World, of: VoucherId) -> bool {
-    let (deployment, meters) = (world.deployment(), Arc::new(Meters::default()));
-    let mut collector = Collector::new(&deployment, meters, String::new(), true, Vec::new());
-    let waits = |it: &AlarmKind| matches!(it, AlarmKind::OrdersWait { sale, .. } if *sale == of);
-    collector.collect().await.alarms.iter().any(|it| waits(&it.kind))
+    collector(world).collect().await.alarms.iter().any(|it| is_of(&it.kind, of))
+}
+
+/// The same of a database that accepts no orders at all, some of which cannot be read either.
+async fn is_outage_elsewhere(world: &World, of: VoucherId) -> bool {
+    let is_one = |it: &AlarmKind| matches!(it, AlarmKind::SqlAway { .. }) || is_of(it, of);
+    collector(world).collect().await.alarms.iter().any(|it| is_one(&it.kind))
 }
 
 /// The reasons of the dead letters.
@@ -158,6 +176,9 @@ async fn what_hits_every_order_is_an_outage(database: Database) {
                 alarms.iter().any(|it| is_one(&it.kind))
             })
             .await;
+        world
+            .until("each process names it", async || is_outage_elsewhere(&world, voucher).await)
+            .await;
         // Several attempts later.
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert_eq!((dead(&world), live(&world, voucher).await), (0, 0), "{change}");
@@ -166,6 +187,7 @@ async fn what_hits_every_order_is_an_outage(database: Database) {
             back => sql(&world, back).await,
         }
         world.settled().await;
+        world.until("it ends", async || !is_outage_elsewhere(&world, voucher).await).await;
         assert_eq!((dead(&world), live(&world, voucher).await), (0, 150), "{change}");
         world.balanced().await;
         world.until("it is an event", async || event(&world, "orders wait").await).await;
@@ -326,26 +348,58 @@ async fn mend(world: &World) {
     }
 }
 
-/// Its buyers are admitted, wait, and are written once it is restored.
+/// Why the node admits this user to no sale.
+async fn refusal(world: &World, voucher: VoucherId, user: u64) -> Option<AdmissionError> {
+    let admission = world.node().operator().admission.clone().unwrap();
+    admission.request(voucher, UserId(user)).answer().await.outcome.err()
+}
+
+/// The buyers whom it has admitted wait, and are written once it is restored; it admits no others before.
 async fn a_sale_that_sql_has_lost_waits(database: Database) {
     let world = World::on(database, 1, |_| {}).await;
     let (lost, other) = (world.create(sale(200)).await, world.create(sale(200)).await);
     world.admit(lost, 1..=20).await;
     world.admit(other, 1..=20).await;
     world.settled().await;
-    lose(&world, lost).await;
-    world.admit(lost, 21..=60).await;
-    world.admit(other, 21..=60).await;
-    world.until("the other one is written", async || live(&world, other).await == 60).await;
-    world.until("it is an alarm", async || is_alarm(&world, lost)).await;
-    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
-    assert!(audit.findings().any(|it| it.what == Finding::NotInSql));
-    // A plan leaves what only needs the sale back.
     world.hold().await;
-    world.admit(lost, 61..=70).await;
+    world.admit(lost, 21..=70).await;
+    world.admit(other, 21..=60).await;
     let (mut conn, of) = (world.redis.connection(), world.keys.home());
     let at_once = stream::ReadFrom::New(Duration::from_millis(50));
     stream::read_group(&mut conn, &of, "gone/1", at_once, 10).await.unwrap();
+    lose(&world, lost).await;
+    // Also while no order of it is to be written. Until then, this user has an order.
+    let is_closed =
+        async || refusal(&world, lost, 21).await.is_some_and(|why| why.is_of_lost_sale());
+    world.until("it admits no buyer", is_closed).await;
+    world.until("it is an alarm", async || is_alarm(&world, lost)).await;
+    world.until("of each process", async || is_alarm_elsewhere(&world, lost).await).await;
+    // 20 of its buyers had an order in SQL, and 50 have an entry.
+    let lost_orders = |it: &Alarm| match &it.kind {
+        AlarmKind::SalesLost { sales, orders } => {
+            *sales == [ShardId::only(lost)] && *orders == Some(70)
+        }
+        _ => false,
+    };
+    world.until("it counts", async || snapshot(&world).alarms.iter().any(lost_orders)).await;
+    let line = snapshot(&world).sale(lost).cloned().expect("it is listed");
+    assert_eq!((line.sql, line.initial, line.admitted), (SqlCopy::Lost, 200, Some(70)));
+    for command in [
+        Command::PauseSale(lost),
+        Command::EndSale(lost),
+        Command::StartSale(lost),
+        Command::Restock { voucher: lost, by: 1 },
+    ] {
+        let refused = world.execute(command).await.unwrap_err();
+        assert_eq!(refused, EngineError::LostInSql(lost));
+    }
+    world.release().await;
+    world.until("the other one is written", async || live(&world, other).await == 60).await;
+    let audit = ledger::audit(&mut world.servers(), None).await.unwrap();
+    assert!(audit.findings().any(|it| it.what == Finding::NotInSql));
+    assert!(is_closed().await && !world.obtains(lost, 1_001).await);
+    // A plan leaves what only needs the sale back.
+    world.hold().await;
     let filter = Filter::parse("holder=gone/1", FIELDS).unwrap();
     let report = world.replay(Scope::All(filter)).await;
     assert_eq!((report.left, report.dead), (10, 0), "{report:?}");
@@ -355,8 +409,55 @@ async fn a_sale_that_sql_has_lost_waits(database: Database) {
     mend(&world).await;
     world.settled_by_replay().await;
     world.until("all are written", async || live(&world, lost).await == 70).await;
-    world.balanced().await;
+    world.until("it sells again", async || world.obtains(lost, 71).await).await;
+    world.until("the alarm ends", async || !is_alarm(&world, lost)).await;
+    world.settled_and_balanced().await;
     assert_eq!(dead(&world), 0);
+}
+
+/// All nodes are gone, and no process reports the sale: what a dead node holds may be orders of it.
+#[tokio::test]
+async fn entries_of_a_lost_sale_are_at_risk() {
+    let mut world = World::on(Database::Sqlite, 1, |_| {}).await;
+    let lost = world.create(sale(200)).await;
+    world.hold().await;
+    world.admit(lost, 1..=30).await;
+    let (mut conn, of) = (world.redis.connection(), world.keys.home());
+    let at_once = stream::ReadFrom::New(Duration::from_millis(50));
+    stream::read_group(&mut conn, &of, "gone/1", at_once, 100).await.unwrap();
+    world.stop_node().await;
+    lose(&world, lost).await;
+    let seen = collector(&world).collect().await;
+    let dead = seen.alarms.iter().find_map(|it| match it.kind {
+        AlarmKind::DeadConsumer { at_risk, sale_lost, .. } => Some((at_risk, sale_lost)),
+        _ => None,
+    });
+    assert_eq!(dead, Some((Some(30), true)), "{:?}", seen.alarms);
+    assert!(seen.alarms.iter().any(|it| is_of(&it.kind, lost)), "{:?}", seen.alarms);
+}
+
+/// A backup has an older version of a sale: what is listed is what Redis has.
+#[tokio::test]
+async fn a_sale_that_redis_has_in_a_newer_version_is_listed_as_in_redis() {
+    let world = World::on(Database::Sqlite, 1, |_| {}).await;
+    let (ended, other) = (world.create(sale(10)).await, world.create(sale(10)).await);
+    world.execute(Command::EndSale(ended)).await.unwrap();
+    let mut collector = collector(&world);
+    let seen = collector.collect().await;
+    let copies =
+        |seen: &Snapshot| [ended, other].map(|id| seen.sale(id).map(|it| (it.sql, it.phase)));
+    let current = |phase| Some((SqlCopy::Current, phase));
+    assert_eq!(copies(&seen), [current(Phase::Ended), current(Phase::Running)]);
+    let back = format!(
+        "UPDATE tb_seckill_voucher SET state = 'running', version = 1, delivered_version = 1 \
+         WHERE voucher_id = {ended}"
+    );
+    sql(&world, &back).await;
+    let seen = collector.collect().await;
+    let behind = Some((SqlCopy::Behind, Phase::Ended));
+    assert_eq!(copies(&seen), [behind, current(Phase::Running)]);
+    mend(&world).await;
+    assert_eq!(copies(&collector.collect().await)[0], current(Phase::Ended));
 }
 
 /// SQL has an older copy of a sale, with fewer pieces than Redis has sold since.

@@ -1,5 +1,6 @@
 //! The matrix of `seckill attach recover`: a service like those of the tutorials, whose consumer lives, dies, lags and loses
-//! its lock, which closes orders and sells again, and restocks; beside it, recoveries in a loop, some of them killed.
+//! its lock, which closes orders, gives back what was not written, sells again, and restocks; beside it, recoveries in a loop,
+//! some of them killed.
 //!
 //! The checker reads Redis and SQL itself, and compares each reply that a buyer got with the rows.
 //! `SEEDS=200 cargo test --test matrix attach` runs that many, `SEED=42` one, `DATABASE=mariadb`, `mysql` or `postgres`
@@ -48,7 +49,17 @@ if redis.call('sismember', 'seckill:order:10', ARGV[1]) == 1 then return 2 end
 redis.call('incrby', 'seckill:stock:10', -1)
 redis.call('sadd', 'seckill:order:10', ARGV[1])
 redis.call('xadd', 'stream.orders', '*', 'userId', ARGV[1], 'voucherId', 10, 'id', ARGV[2])
+redis.call('hset', 'shop:orders', ARGV[1], ARGV[2])
 return 0";
+
+/// The service takes an order back that was not written.
+const CANCEL: &str = "\
+if redis.call('hget', 'shop:orders', ARGV[1]) ~= ARGV[2] then return 0 end
+if redis.call('srem', 'seckill:order:10', ARGV[1]) == 0 then return 0 end
+redis.call('incr', 'seckill:stock:10')
+redis.call('sadd', 'shop:cancelled', ARGV[2])
+return 1";
+const CANCELLED: &str = "shop:cancelled";
 
 /// What a seed determines.
 #[derive(Clone, Debug)]
@@ -71,6 +82,8 @@ struct Plan {
     loses: i64,
     /// Of 100 recoveries, those that are killed.
     killed: u32,
+    /// Orders that are not written yet are given back.
+    returns: bool,
 }
 
 impl Plan {
@@ -90,6 +103,7 @@ impl Plan {
             restocks: (0..random.random_range(0..3)).map(|_| random.random_range(1..40)).collect(),
             loses: if random.random_bool(0.3) { random.random_range(1..5) } else { 0 },
             killed: [0, 30, 60][random.random_range(0..3)],
+            returns: random.random_bool(0.5),
         }
     }
 }
@@ -106,6 +120,8 @@ struct Shop {
     /// User and order of each reply "you have bought".
     told: Mutex<Vec<(i64, i64)>>,
     pieces: AtomicI64,
+    /// The service writes an order, or gives it back.
+    decides: Mutex<()>,
     stop: AtomicBool,
     stop_consumer: AtomicBool,
 }
@@ -158,6 +174,7 @@ impl Shop {
             next: AtomicI64::new(1),
             told: Mutex::default(),
             pieces: AtomicI64::new(plan.stock),
+            decides: Mutex::default(),
             stop: AtomicBool::new(false),
             stop_consumer: AtomicBool::new(false),
             plan,
@@ -224,13 +241,13 @@ impl Shop {
         let taken: Option<String> =
             set.arg(&lock).arg("thread-1").arg("NX").arg("PX").arg(30_000).query(redis).unwrap();
         if let Some(_locked) = &taken {
-            let written = if loses_lock { Ok(()) } else { self.create(conn, *user, *order) };
+            let written = if loses_lock { Ok(()) } else { self.create(redis, conn, *user, *order) };
             let mut free = cmd("DEL");
             free.arg(&lock).exec(redis).unwrap();
             // An exception: the list of pending entries is handled, and this one stays there.
             if written.is_err() {
                 while let Some(pending) = receive(redis, "0") {
-                    if self.create(conn, pending.1, pending.2).is_ok() {
+                    if self.create(redis, conn, pending.1, pending.2).is_ok() {
                         acknowledge(redis, &pending.0);
                     }
                 }
@@ -246,7 +263,17 @@ impl Shop {
     }
 
     /// `createVoucherOrder`: its check counts closed orders as well.
-    fn create(&self, conn: &mut PlainConnection, user: i64, order: i64) -> Result<(), String> {
+    fn create(
+        &self,
+        redis: &mut redis::Connection,
+        conn: &mut PlainConnection,
+        user: i64,
+        order: i64,
+    ) -> Result<(), String> {
+        let _decides = self.decides.lock().unwrap();
+        if cmd("SISMEMBER").arg(CANCELLED).arg(order).query(redis).unwrap() {
+            return Ok(());
+        }
         self.runtime.block_on(async {
             conn.command("BEGIN").await.map_err(|it| it.to_string())?;
             let written = async {
@@ -311,6 +338,56 @@ impl Shop {
             }
             give_back.cmd("INCR").arg(STOCK).ignore();
             give_back.exec(&mut redis).unwrap();
+        }
+    }
+
+    /// Gives orders back that were not written, under the lock of their user: only Redis has them.
+    fn returner(&self, seed: u64) {
+        let _context = self.runtime.enter();
+        let (mut redis, mut conn) = (self.redis.connection(), self.connection());
+        let (mut random, cancel) = (ChaCha8Rng::seed_from_u64(seed), Script::new(CANCEL));
+        while self.plan.returns && !self.stop.load(Relaxed) {
+            thread::sleep(Duration::from_millis(random.random_range(5..60)));
+            let user: Option<i64> = cmd("SRANDMEMBER").arg(BUYERS).query(&mut redis).unwrap();
+            let Some(user) = user else { continue };
+            let lock = format!("lock:order:{user}");
+            let mut set = cmd("SET");
+            let locked: Option<String> = set
+                .arg(&lock)
+                .arg("returner")
+                .arg("NX")
+                .arg("PX")
+                .arg(30_000)
+                .query(&mut redis)
+                .unwrap();
+            if locked.is_none() {
+                continue;
+            }
+            let decides = self.decides.lock().unwrap();
+            let order: i64 = cmd("HGET").arg("shop:orders").arg(user).query(&mut redis).unwrap();
+            let written = "SELECT COUNT(*) FROM tb_voucher_order WHERE id = $1";
+            let written = self.runtime.block_on(conn.rows::<1>(written, &[order]));
+            // The database of a test may be locked.
+            if written.is_ok_and(|rows| rows[0][0] == 0) {
+                cancel.arg(user).arg(order).invoke::<i64>(&mut redis).unwrap();
+            }
+            drop(decides);
+            cmd("DEL").arg(&lock).exec(&mut redis).unwrap();
+        }
+    }
+
+    /// The service acknowledges what it has given back.
+    fn acknowledge_returned(&self) {
+        let mut redis = self.redis.connection();
+        let pending: Vec<(String, Value, Value, Value)> =
+            self.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "10000"]);
+        for (entry, ..) in pending {
+            let found: Vec<(String, HashMap<String, i64>)> =
+                self.redis.query(&["XRANGE", STREAM, &entry, &entry]);
+            let order = found[0].1["id"].to_string();
+            if self.redis.query::<bool>(&["SISMEMBER", CANCELLED, &order]) {
+                acknowledge(&mut redis, &entry);
+            }
         }
     }
 
@@ -385,13 +462,21 @@ impl Shop {
                 (buyers.difference(&users).count(), users.difference(&buyers).count());
             wrong.push(format!("{more} buyers without a live order, {less} users are no buyers"));
         }
-        let letters: i64 = self.redis.query(&["XLEN", DEAD]);
-        if letters > 0 {
-            let first: Value = self.redis.query(&["XRANGE", DEAD, "-", "+", "COUNT", "1"]);
-            wrong.push(format!("{letters} dead letters, the first {first:?}"));
+        let mut letters: Vec<(String, HashMap<String, String>)> =
+            self.redis.query(&["XRANGE", DEAD, "-", "+"]);
+        let cancelled: HashSet<i64> = self.redis.query(&["SMEMBERS", CANCELLED]);
+        // Of a user who has bought again.
+        letters.retain(|(_, it)| it["body:id"].parse().map_or(true, |id| !cancelled.contains(&id)));
+        if let Some(first) = letters.first() {
+            wrong.push(format!("{} dead letters, the first {first:?}", letters.len()));
         }
         let written: HashMap<i64, i64> = orders.iter().map(|it| (it[0], it[1])).collect();
+        let revived = cancelled.iter().filter(|id| written.contains_key(*id)).count();
+        if revived > 0 {
+            wrong.push(format!("{revived} orders that were given back are written"));
+        }
         let told = self.told.lock().unwrap();
+        let told: Vec<_> = told.iter().filter(|(_, id)| !cancelled.contains(id)).collect();
         let lost: Vec<_> = told.iter().filter(|(user, id)| written.get(id) != Some(user)).collect();
         if !lost.is_empty() {
             wrong.push(format!(
@@ -441,6 +526,7 @@ fn play(seed: u64, plan: Plan) -> Result<(usize, u64), String> {
         let buyers = [1, 2].map(|lane| scope.spawn(move || shop.buyers(seed * 10 + lane)));
         let restocker = scope.spawn(|| shop.restocker());
         let closer = scope.spawn(move || shop.closer(seed * 10 + 3));
+        let returner = scope.spawn(move || shop.returner(seed * 10 + 6));
         let recoveries = scope.spawn(move || shop.recoveries(seed * 10 + 4));
         let consumer = scope.spawn(move || shop.consumer(seed * 10 + 5));
         for buyer in buyers {
@@ -449,10 +535,12 @@ fn play(seed: u64, plan: Plan) -> Result<(usize, u64), String> {
         restocker.join().unwrap();
         shop.stop.store(true, Relaxed);
         closer.join().unwrap();
+        returner.join().unwrap();
         runs = recoveries.join().unwrap();
         // The consumer works off what is left, and recoveries the rest.
         let until = Instant::now() + LIMIT;
         while !shop.verdict().is_empty() && Instant::now() < until {
+            shop.acknowledge_returned();
             check_run(&shop.recovery().wait(LIMIT));
             runs += 1;
         }

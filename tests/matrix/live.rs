@@ -82,7 +82,11 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
             | Fault::TrimmedPending(most)
             | Fault::TrimmedAll(most) => stick(&world, &nodes, &log, &buyers, *fault, most).await?,
             Fault::OldRedis(age) => old_copy(&mut world, age).await,
-            Fault::DiskFull(time) => small_disk::fill(&mut world, plan.seed, time).await,
+            Fault::DiskFull(time) => {
+                small_disk::fill(&mut world, plan.seed, time).await;
+                // It shares the disk: it may have ended, or lost its link to a server that has.
+                replica = replica.take().map(|_| world.server.replica());
+            }
             Fault::Replies { late, time } => withhold(&proxy, late, time).await,
             Fault::ForeignRows(time) => {
                 let shard = plan.busy_shard(vouchers[0]);
@@ -92,6 +96,10 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<ScenarioRepor
             }
             other => Box::pin(change(&world, plan, &illness, &vouchers, other)).await?,
         }
+    }
+    if faults.iter().any(|(_, it)| *it == Fault::SaleLost) {
+        // Nodes that have found the loss refuse its buyers until the operator has restored it.
+        restored(&world, vouchers[0]).await?;
     }
     buyers.done().await;
     stop.cancel();
@@ -163,11 +171,8 @@ async fn resolved(
     log: &Log,
 ) -> Result<(), String> {
     if faults.iter().any(|(_, it)| *it == Fault::SaleLost) {
-        // Its orders wait until the operator has restored it.
-        until("the sale is back", async || {
-            stage::repair(world).await.is_ok() && world.store.sale(vouchers[0]).await.is_ok()
-        })
-        .await?;
+        // Its orders wait until then.
+        restored(world, vouchers[0]).await?;
     }
     stage::settle(world, names).await?;
     if has_letters(faults) {
@@ -532,6 +537,14 @@ async fn together(sql: &mut AnyConnection, begin: &[&str], statements: Vec<Strin
         sql.execute("ROLLBACK").await.unwrap();
     }
     sql.execute("COMMIT").await.unwrap();
+}
+
+/// The operator restores a sale that SQL has lost.
+async fn restored(world: &World, voucher: VoucherId) -> Result<(), String> {
+    until("the sale is back", async || {
+        stage::repair(world).await.is_ok() && world.store.sale(voucher).await.is_ok()
+    })
+    .await
 }
 
 /// A replica takes the place of Redis.

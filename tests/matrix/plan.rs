@@ -127,10 +127,12 @@ pub enum Field {
     Created,
     Last,
     Run,
+    Title,
+    Shard,
 }
 
 impl Field {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::State,
         Self::Begin,
         Self::End,
@@ -141,6 +143,8 @@ impl Field {
         Self::Created,
         Self::Last,
         Self::Run,
+        Self::Title,
+        Self::Shard,
     ];
 }
 
@@ -323,12 +327,18 @@ impl Plan {
                 if let Some(first) = faults.iter().copied().find(more) {
                     (*faults, self.repeat) = (vec![first], 0.0);
                 }
-                // What both servers lose is nowhere: Redis loses nothing after SQL has lost the sale, and no sale with
-                // another creation time is the one that SQL had.
-                let created =
-                    |(_, it): &(usize, Fault)| matches!(it, Fault::Field(Field::Created, _));
+                // What both servers lose is nowhere: Redis loses nothing after SQL has lost the sale, and no field before,
+                // which it may not have got back from SQL by then. No sale with another creation time is the one that SQL
+                // had.
+                let is_lost = |(_, it): &(usize, Fault)| {
+                    matches!(
+                        it,
+                        Fault::Field(Field::Created, _)
+                            | Fault::Field(_, Change::Deleted | Change::Text)
+                    )
+                };
                 if faults.iter().any(|(_, it)| *it == Fault::SaleLost) {
-                    faults.retain(|it| !created(it));
+                    faults.retain(|it| !is_lost(it));
                     if let [(_, first @ Fault::SaleLost), (_, second)] = &mut faults[..] {
                         mem::swap(first, second);
                     }

@@ -21,7 +21,8 @@ pub async fn change(world: &World, shard: ShardId, field: Field, to: Change) -> 
         Field::End => "1".to_owned(),
         Field::Limit => "5".to_owned(),
         Field::Last => "0-1".to_owned(),
-        Field::Run => "another".to_owned(),
+        Field::Run | Field::Title => "another".to_owned(),
+        Field::Shard => "999/9".to_owned(),
         Field::Initial => (now + 7).to_string(),
         Field::Version | Field::Seq | Field::Created => (now + 1_000).to_string(),
     };

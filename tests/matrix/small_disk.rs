@@ -63,7 +63,7 @@ pub fn run(seed: u64) -> Result<ScenarioReport, String> {
         let struck = number()? == 1;
         Some(ScenarioReport { struck, gone: number()?, admitted: number()? })
     };
-    report().ok_or(output)
+    report().ok_or_else(|| format!("{output}\n{}", String::from_utf8_lossy(&ran.stderr)))
 }
 
 /// The line with the result of a scenario.

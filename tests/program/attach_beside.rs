@@ -13,7 +13,8 @@ use serde_json::json;
 use crate::{
     attach::{DEAD, Database, SALE, STREAM, Service, alarm, buy, consume, sale},
     support::{
-        LONG, MariaDb, PATIENCE, Seckill, TestRedis, is_mysql, refused, wait_until_blocking,
+        Cut, LONG, MariaDb, PATIENCE, Proxy, Seckill, TestRedis, is_mysql, refused,
+        wait_until_blocking,
     },
 };
 
@@ -143,7 +144,7 @@ fn a_stock_is_not_raised_while_buyers_are_not_compared() {
     // All of them are read: the pieces are promised, until the buyers are removed.
     let done = service.operate(1, &[]);
     assert_eq!((&done["proof"]["buyers_without_order"], service.stock()), (&30.into(), 0));
-    let done = service.operate(0, &["--remove-buyers"]);
+    let done = service.operate(0, &["--remove-buyers", "--not-moved"]);
     assert_eq!((&done["applied"]["removed_buyers"], service.stock()), (&30.into(), 30), "{done}");
 }
 
@@ -282,6 +283,438 @@ fn an_entry_is_not_taken_once_its_sale_has_moved() {
     assert_eq!(service.logged("moved").len(), 1);
 }
 
+/// The service gives a piece back in Redis while the operator reads the plan: wherever the entry waits, nothing is written.
+#[test]
+fn an_entry_whose_buyer_was_given_back_since_the_plan_becomes_no_order() {
+    for place in ["passed", "pending", "undelivered"] {
+        let service = Service::start();
+        service.loaded_sale(SALE, 10);
+        for user in 1..=3 {
+            assert_eq!(service.buy(user), 0);
+        }
+        match place {
+            "passed" => service.acknowledge_all(),
+            "pending" => (1..=3).for_each(|_| service.receive_without_order()),
+            _ => {}
+        }
+        service.entries_are_stuck();
+        let url = service.redis.url();
+        let args = service.args(&url, &["recover", "--operate", "--stuck", "1", "--reason", "x"]);
+        let mut pty = service.home.pty(&args, 160, 40, &[]);
+        pty.wait_for_text("[y/N]");
+        service.give_back(2..=2);
+        pty.send("y\r");
+        pty.wait_for_text("has given their pieces back since the plan");
+        assert_eq!(pty.exit_status(PATIENCE).exit_code(), 1, "{place}");
+        assert_eq!((service.stock(), service.sql_figures()), (8, (8, 2, 2)), "{place}");
+        assert_eq!(service.logged("not_promised").len(), 1, "{place}");
+        // Nor does a later run write it.
+        let done = service.operate(1, &[]);
+        assert_eq!(done["applied"]["replayed"], 0, "{place}: {done}");
+        let admitted = (100..120).filter(|user| service.buy(*user) == 0).count();
+        assert_eq!((admitted, service.stock()), (8, 0), "{place}");
+        service.consume();
+        assert_eq!(service.sql_figures(), (0, 10, 10), "{place}");
+        // Without a piece in SQL, it makes no dead letter either.
+        service.run(&["recover", "--operate", "--yes", "--stuck", "1"]);
+        let of_user = "SELECT COUNT(*) FROM tb_voucher_order WHERE user_id = 2";
+        assert_eq!(service.count(of_user), 0, "{place}");
+        assert_eq!(service.redis.query::<i64>(&["XLEN", DEAD]), 0, "{place}");
+    }
+}
+
+/// Where the two entries of a user wait who was given back and has bought again.
+const TWICE: [(&str, &str); 6] = [
+    ("pending", "undelivered"),
+    ("pending", "pending"),
+    ("pending", "passed"),
+    ("passed", "undelivered"),
+    ("passed", "passed"),
+    ("undelivered", "undelivered"),
+];
+
+impl Service {
+    /// The group delivers all entries; returns how many.
+    fn deliver(&self) -> usize {
+        let read = ["XREADGROUP", "GROUP", "g1", "c1", "STREAMS", STREAM, ">"];
+        self.query(&read);
+        let pending: Vec<(String, Reply, Reply, Reply)> =
+            self.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "1000"]);
+        pending.len()
+    }
+
+    /// What has been added waits there.
+    fn place(&self, place: &str) {
+        match place {
+            "pending" => drop(self.deliver()),
+            "passed" => {
+                // Those that were pending before stay pending.
+                let before: Vec<(String, Reply, Reply, Reply)> =
+                    self.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "1000"]);
+                self.deliver();
+                let after: Vec<(String, Reply, Reply, Reply)> =
+                    self.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "1000"]);
+                for (entry, ..) in after.iter().skip(before.len()) {
+                    self.query(&["XACK", STREAM, "g1", entry]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn buy_again(&self, user: i64) -> i64 {
+        self.give_back(user..=user);
+        let order = self.next.load(Relaxed);
+        assert_eq!(self.buy(user), 0);
+        order
+    }
+
+    /// The orders of user 2.
+    fn orders_of_second(&self) -> Vec<i64> {
+        self.runtime.block_on(async {
+            let sql = "SELECT id FROM tb_voucher_order WHERE user_id = 2 ORDER BY id";
+            let mut conn = self.pool.connection().await.unwrap();
+            conn.rows::<1>(sql, &[]).await.unwrap().into_iter().flatten().collect()
+        })
+    }
+}
+
+/// The service has replied with another order ID since: the one that it has taken back is not written.
+#[test]
+fn who_has_bought_again_gets_the_newer_order() {
+    for (older, newer) in TWICE {
+        let service = Service::start();
+        service.loaded_sale(SALE, 3);
+        for user in 1..=3 {
+            assert_eq!(service.buy(user), 0);
+        }
+        service.place(older);
+        let order = service.buy_again(2);
+        service.place(newer);
+        service.entries_are_stuck();
+        let done = service.operate(0, &[]);
+        let of_user = service.orders_of_second();
+        assert_eq!(of_user, [order], "{older}, {newer}: {done}");
+        assert_eq!((service.stock(), service.sql_figures()), (0, (0, 3, 3)), "{older}, {newer}");
+        assert_eq!(service.redis_figures().0, 0, "{older}, {newer}: {done}");
+        // What was given up for that cannot be replayed.
+        let letters: Vec<(String, Reply)> = service.redis.query(&["XRANGE", DEAD, "-", "+"]);
+        assert_eq!(letters.len(), usize::from(older != "passed"), "{older}, {newer}");
+        for (letter, _) in letters {
+            let replay = ["recover", "--operate", "--yes", "--replay", &letter];
+            refused(service.run(&replay), 1, "already holds order");
+        }
+    }
+}
+
+/// The same while the operator reads the plan.
+#[test]
+fn who_has_bought_again_since_the_plan_gets_the_newer_order() {
+    for (older, newer) in TWICE {
+        let service = Service::start();
+        service.loaded_sale(SALE, 3);
+        for user in 1..=3 {
+            assert_eq!(service.buy(user), 0);
+        }
+        service.place(older);
+        service.entries_are_stuck();
+        let url = service.redis.url();
+        let args = service.args(&url, &["recover", "--operate", "--stuck", "1", "--reason", "x"]);
+        let mut pty = service.home.pty(&args, 160, 40, &[]);
+        pty.wait_for_text("[y/N]");
+        let order = service.buy_again(2);
+        if older != "undelivered" {
+            service.place(newer);
+        }
+        pty.send("y\r");
+        pty.wait_for_text("has given their pieces back since the plan");
+        assert_eq!(pty.exit_status(PATIENCE).exit_code(), 1, "{older}, {newer}");
+        assert_eq!(service.orders_of_second(), [0; 0], "{older}, {newer}");
+        assert_eq!(service.logged("not_promised").len(), 1, "{older}, {newer}");
+        service.entries_are_stuck();
+        service.operate(0, &[]);
+        assert_eq!(service.orders_of_second(), [order], "{older}, {newer}");
+        assert_eq!((service.stock(), service.sql_figures()), (0, (0, 3, 3)), "{older}, {newer}");
+    }
+}
+
+/// An entry that was given back is not promised, also if SQL has nothing left for it: a dead letter could be replayed.
+#[test]
+fn an_entry_that_was_given_back_makes_no_dead_letter() {
+    for since_the_plan in [false, true] {
+        let service = Service::start();
+        service.loaded_sale(SALE, 3);
+        for user in 1..=3 {
+            assert_eq!(service.buy(user), 0);
+            service.receive_without_order();
+        }
+        service.sql("UPDATE tb_seckill_voucher SET stock = 0");
+        service.entries_are_stuck();
+        if since_the_plan {
+            let url = service.redis.url();
+            let recover = ["recover", "--operate", "--stuck", "1", "--reason", "x"];
+            let mut pty = service.home.pty(&service.args(&url, &recover), 160, 40, &[]);
+            pty.wait_for_text("[y/N]");
+            service.give_back(2..=2);
+            pty.send("y\r");
+            pty.wait_for_text("has given their pieces back since the plan");
+            assert_eq!(pty.exit_status(PATIENCE).exit_code(), 1);
+        } else {
+            service.give_back(2..=2);
+            let done = service.operate(1, &[]);
+            let left = done["plan"]["not_promised"].as_array().unwrap();
+            assert_eq!(left.iter().map(|it| &it["user_id"]).collect::<Vec<_>>(), [2], "{done}");
+        }
+        let of_letters: Vec<(String, Vec<String>)> =
+            service.redis.query(&["XRANGE", DEAD, "-", "+"]);
+        let is_second = |fields: &Vec<String>| {
+            fields.windows(2).any(|it| it[0] == "body:userId" && it[1] == "2")
+        };
+        assert_eq!(of_letters.len(), 2, "{of_letters:?}");
+        assert!(!of_letters.iter().any(|(_, fields)| is_second(fields)), "{of_letters:?}");
+        assert_eq!(service.redis_figures().0, 1);
+    }
+}
+
+/// A buyer with nothing, whom the operator removes: the service gives the piece back, sells it to the same user again, and its
+/// consumer acknowledges the entry, all since the plan.
+#[test]
+fn a_buyer_who_has_bought_again_since_the_plan_is_not_removed() {
+    for deletes in [false, true] {
+        let service = Service::start();
+        service.loaded_sale(SALE, 6);
+        for user in 1..=3 {
+            assert_eq!(service.buy(user), 0);
+        }
+        service.consume();
+        service.query(&["SADD", "seckill:order:10", "77"]);
+        service.query(&["DECR", "seckill:stock:10"]);
+        service.entries_are_stuck();
+        let url = service.redis.url();
+        let recover = ["recover", "--operate", "--remove-buyers", "--stuck", "1", "--reason", "x"];
+        let mut pty = service.home.pty(&service.args(&url, &recover), 160, 40, &[]);
+        pty.wait_for_text("[y/N]");
+        service.buy_again(77);
+        service.acknowledge_all();
+        if deletes {
+            let newest: Vec<(String, Reply)> =
+                service.redis.query(&["XREVRANGE", STREAM, "+", "-", "COUNT", "1"]);
+            service.query(&["XDEL", STREAM, &newest[0].0]);
+        }
+        pty.send("y\r");
+        pty.wait_for_text("The plan is stale");
+        assert_eq!(pty.exit_status(PATIENCE).exit_code(), 1);
+        let is_buyer: i64 = service.redis.query(&["SISMEMBER", "seckill:order:10", "77"]);
+        assert_eq!((is_buyer, service.stock()), (1, 2));
+        let admitted = (100..120).filter(|user| service.buy(*user) == 0).count();
+        assert_eq!(admitted, 2);
+    }
+}
+
+/// Whether the service gave the piece back, or Redis has lost the buyer, cannot be seen: the entry is left until the operator
+/// says which it was.
+#[test]
+fn an_entry_whose_user_is_no_buyer_is_left_alone() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 3);
+    for user in 1..=3 {
+        assert_eq!(service.buy(user), 0);
+        service.receive_without_order();
+    }
+    service.give_back(2..=3);
+    service.entries_are_stuck();
+    assert_eq!(service.buy(9), 0);
+    let plan = service.recover(0, &["--stuck", "1"]);
+    let left: Vec<_> = plan["not_promised"].as_array().unwrap().iter().collect();
+    assert_eq!(left.iter().map(|it| &it["user_id"]).collect::<Vec<_>>(), [2, 3], "{plan}");
+    let text = service.run(&["recover", "--stuck", "1"]).expect_code(0).stdout;
+    assert!(text.contains("XACK stream.orders g1") && text.contains("SADD"), "{text}");
+    let done = service.operate(1, &[]);
+    assert_eq!((&done["applied"]["replayed"], service.stock()), (&2.into(), 1), "{done}");
+    assert_eq!(service.sql_figures(), (1, 2, 2));
+    // It was given back: the service acknowledges. It was lost: the operator adds the buyer.
+    let pending: Vec<(String, Reply, Reply, Reply)> =
+        service.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "9"]);
+    let [given_back, lost] = [&pending[0].0, &pending[1].0];
+    service.query(&["XACK", STREAM, "g1", given_back]);
+    service.query(&["SADD", "seckill:order:10", "3"]);
+    service.query(&["DECR", "seckill:stock:10"]);
+    let plan = service.recover(0, &["--stuck", "1"]);
+    assert_eq!(
+        (&plan["entries"][0]["entry"], &plan["not_promised"]),
+        (&lost.as_str().into(), &json!([]))
+    );
+    service.operate(0, &[]);
+    assert_eq!((service.stock(), service.sql_figures()), (0, (0, 3, 3)));
+}
+
+/// A buyer whom Redis has lost is not added once the service has closed the order, or is on sale again.
+#[test]
+fn a_buyer_whose_order_was_closed_since_the_plan_is_not_added() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    for user in 1..=3 {
+        assert_eq!(service.buy(user), 0);
+    }
+    service.consume();
+    service.query(&["SREM", "seckill:order:10", "1", "2"]);
+    let url = service.redis.url();
+    let args = service.args(&url, &["recover", "--operate", "--stuck", "1", "--reason", "x"]);
+    let mut pty = service.home.pty(&args, 160, 40, &[]);
+    pty.wait_for_text("[y/N]");
+    service.close(2..=2);
+    service.give_back(2..=2);
+    pty.send("y\r");
+    pty.wait_for_text("have no live order any more");
+    assert_eq!(pty.exit_status(PATIENCE).exit_code(), 1);
+    let members: Vec<String> = service.redis.query(&["SMEMBERS", "seckill:order:10"]);
+    assert!(!members.contains(&"2".to_owned()) && members.len() == 2, "{members:?}");
+    assert_eq!(service.logged("stale"), [("add_buyer".to_owned(), "\"2\"".to_owned())].into());
+    service.operate(1, &[]);
+    assert_eq!((service.buy(2), service.stock()), (0, 7));
+}
+
+/// It is closed while the transaction of its order waits for the database: the second look is the one before the commit.
+#[test]
+fn an_order_is_not_committed_once_its_buyer_was_given_back() {
+    let service = Service::on(Database::Postgres, TestRedis::start());
+    service.loaded_sale(SALE, 10);
+    for user in 1..=2 {
+        assert_eq!(service.buy(user), 0);
+        service.receive_without_order();
+    }
+    service.before_the_order_of(2, "PERFORM pg_advisory_xact_lock(1);");
+    let conn = service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        conn.command("BEGIN").await.unwrap();
+        conn.command("DO 'BEGIN PERFORM pg_advisory_xact_lock(1); END'").await.unwrap();
+        conn
+    });
+    service.entries_are_stuck();
+    let run = service.spawn(&["recover", "--json", "--operate", "--yes", "--stuck", "1"]);
+    wait_until_blocking(LONG, "the lock of a user", || {
+        service.redis.query::<i64>(&["EXISTS", "lock:order:2"]) == 1
+    });
+    service.give_back(2..=2);
+    service.runtime.block_on(async move {
+        let mut conn = conn;
+        conn.command("ROLLBACK").await.unwrap();
+    });
+    let done = run.wait(LONG).expect_code(1).json();
+    let applied = &done["applied"];
+    assert_eq!((&applied["replayed"], &applied["not_promised"]), (&1.into(), &1.into()), "{done}");
+    assert_eq!((service.stock(), service.sql_figures()), (9, (9, 1, 1)));
+    assert_eq!(service.redis.query::<Vec<String>>(&["KEYS", "lock:order:*"]), [""; 0]);
+}
+
+/// The database may take longer than the lease of the lock of a user: it is renewed, and once it is lost nothing is committed,
+/// because a consumer of the service may be writing another order of the user.
+#[test]
+fn an_order_is_committed_only_while_its_user_is_locked() {
+    for is_lost in [true, false] {
+        let service = Service::on(Database::Postgres, TestRedis::start());
+        service.loaded_sale(SALE, 10);
+        for user in 1..=2 {
+            assert_eq!(service.buy(user), 0);
+            service.receive_without_order();
+        }
+        service.before_the_order_of(2, "PERFORM pg_advisory_xact_lock(1);");
+        let conn = service.runtime.block_on(async {
+            let mut conn = service.pool.connection().await.unwrap();
+            conn.command("BEGIN").await.unwrap();
+            conn.command("DO 'BEGIN PERFORM pg_advisory_xact_lock(1); END'").await.unwrap();
+            conn
+        });
+        service.entries_are_stuck();
+        let run = service.spawn(&["recover", "--json", "--operate", "--yes", "--stuck", "1"]);
+        let lock = "lock:order:2";
+        let left = || service.redis.query::<i64>(&["PTTL", lock]);
+        wait_until_blocking(LONG, "the lock of the user", || left() > 0);
+        if is_lost {
+            service.query(&["DEL", lock]);
+            service.query(&["SET", lock, "thread-1", "PX", "60000"]);
+        } else {
+            service.query(&["PEXPIRE", lock, "8000"]);
+            wait_until_blocking(PATIENCE, "a renewal", || left() > 8_000);
+        }
+        service.runtime.block_on(async move {
+            let mut conn = conn;
+            conn.command("ROLLBACK").await.unwrap();
+        });
+        let done = run.wait(LONG).expect_code(i32::from(is_lost)).json();
+        assert_eq!(done["applied"]["locked"], i32::from(is_lost), "{done}");
+        if is_lost {
+            assert_eq!(service.orders_of_second(), [0; 0], "{done}");
+            // It is that of the consumer now.
+            assert_eq!(service.redis.query::<String>(&["GET", lock]), "thread-1");
+            service.query(&["DEL", lock]);
+            service.operate(0, &[]);
+        }
+        assert_eq!(service.orders_of_second(), [2]);
+        assert_eq!(service.redis.query::<Vec<String>>(&["KEYS", "lock:order:*"]), [""; 0]);
+    }
+}
+
+/// Whether a commit without a reply was done is unknown: it is said so, and the next run looks.
+#[test]
+fn a_commit_without_a_reply_is_unknown_until_the_next_run() {
+    for cut in [Cut::Before, Cut::After] {
+        let service = Service::on(Database::MariaDb, TestRedis::start());
+        service.loaded_sale(SALE, 10);
+        assert_eq!(service.buy(2), 0);
+        service.receive_without_order();
+        service.entries_are_stuck();
+        let server = MariaDb::shared();
+        let path = service.url.split('?').next().unwrap();
+        let name = path.split('/').next_back().unwrap();
+        let proxy = service.runtime.block_on(Proxy::before(server.port()));
+        let url = proxy.url(&server.tcp_url_of(name), server.port());
+        proxy.cut_at_commit(cut);
+        let redis = service.redis.url();
+        let servers = ["attach", "--redis", &redis, "--database", &url];
+        let recover = ["recover", "--operate", "--yes", "--stuck", "1"];
+        let ran = service.home.spawn(&[&servers[..], &recover].concat()).wait(LONG);
+        assert_eq!(proxy.heal(), [true], "{ran}");
+        let ran = ran.expect_code(3);
+        assert!(
+            ran.stderr.contains("whether it was done is unknown. Run the command again"),
+            "{ran}"
+        );
+        // A consumer cannot write another order of the user before it is known.
+        let left: i64 = service.redis.query(&["PTTL", "lock:order:2"]);
+        assert!(left > 10_000, "{left}");
+        service.query(&["DEL", "lock:order:2"]);
+        let applied = &service.operate(0, &[])["applied"];
+        let (written, acknowledged) = if cut == Cut::Before { (1, 0) } else { (0, 1) };
+        assert_eq!(
+            (&applied["replayed"], &applied["acknowledged"]),
+            (&written.into(), &acknowledged.into())
+        );
+        assert_eq!((service.redis_figures().0, service.sql_figures()), (0, (9, 1, 1)), "{cut:?}");
+    }
+}
+
+/// The user has bought again, and the consumer has acknowledged that entry without an order.
+#[test]
+fn a_dead_letter_is_not_replayed_once_its_user_has_bought_again() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 3);
+    assert_eq!(service.buy(2), 0);
+    service.receive_without_order();
+    service.sql("UPDATE tb_seckill_voucher SET stock = 0");
+    service.entries_are_stuck();
+    assert_eq!(service.operate(1, &[])["applied"]["dead_letters"], 1);
+    let letters: Vec<(String, Reply)> = service.redis.query(&["XRANGE", DEAD, "-", "+"]);
+    service.sql("UPDATE tb_seckill_voucher SET stock = 3");
+    let order = service.buy_again(2);
+    service.acknowledge_all();
+    let replay = ["recover", "--operate", "--yes", "--replay", &letters[0].0];
+    refused(service.run(&replay), 1, "has bought again since");
+    service.entries_are_stuck();
+    service.operate(0, &[]);
+    assert_eq!(service.orders_of_second(), [order]);
+}
+
 /// The buyer of a dead letter was removed, and another user has bought the piece.
 #[test]
 fn a_dead_letter_is_replayed_only_with_a_piece() {
@@ -307,7 +740,7 @@ fn a_dead_letter_is_replayed_only_with_a_piece() {
     service.sql("UPDATE tb_seckill_voucher SET stock = 1");
     service.query(&["SET", "seckill:stock:10", "1"]);
     assert_eq!(service.buy(1), 0);
-    refused(service.run(&replay), 1, "has another entry");
+    refused(service.run(&replay), 1, "has bought again since");
     service.consume();
     refused(service.run(&replay), 1, "already holds order");
     service.close(1..=1);
@@ -376,6 +809,188 @@ fn what_hits_every_order_makes_no_dead_letter() {
     reject("of_user", "NEW.user_id = 3");
     let done = service.operate(1, &[]);
     assert_eq!((&done["applied"]["replayed"], letters()), (&3.into(), 1), "{done}");
+}
+
+/// Before it inserts an order, the database of the service fails with what its owner likes to raise, if this holds.
+fn fails_before_an_order(
+    service: &Service,
+    database: Database,
+    name: &str,
+    condition: &str,
+    code: &str,
+) {
+    match database {
+        Database::Sqlite => service.sql(&format!(
+            "CREATE TRIGGER {name} BEFORE INSERT ON tb_voucher_order WHEN {condition} \
+             BEGIN SELECT RAISE(ABORT, 'blacklisted'); END"
+        )),
+        Database::MariaDb => service.sql(&format!(
+            "CREATE TRIGGER {name} BEFORE INSERT ON tb_voucher_order FOR EACH ROW BEGIN IF {condition} \
+             THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {code}, \
+             MESSAGE_TEXT = 'blacklisted'; END IF; END"
+        )),
+        Database::Postgres => {
+            service.sql(&format!(
+                "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF {condition} \
+                 THEN RAISE EXCEPTION 'blacklisted' USING ERRCODE = '{code}'; END IF; \
+                 RETURN NEW; END $$"
+            ));
+            service.sql(&format!(
+                "CREATE TRIGGER {name} BEFORE INSERT ON tb_voucher_order FOR EACH ROW \
+                 EXECUTE FUNCTION {name}()"
+            ));
+        }
+    }
+}
+
+fn fails_no_more(service: &Service, database: Database, name: &str) {
+    match database {
+        Database::Postgres => service.sql(&format!("DROP FUNCTION {name} CASCADE")),
+        _ => service.sql(&format!("DROP TRIGGER {name}")),
+    }
+}
+
+/// No error code decides: what is raised for one user is about that order, and what is raised for all is about none.
+fn a_fault_is_about_what_it_hits(database: Database, codes: &[&str]) {
+    for code in codes {
+        let service = Service::on(database, TestRedis::start());
+        service.loaded_sale(SALE, 20);
+        service.loaded_sale("11", 10);
+        // The first entry of all, and one in the midst.
+        for user in [3, 1, 2] {
+            assert_eq!(service.buy(user), 0);
+            service.receive_without_order();
+        }
+        service.query(&["XADD", STREAM, "*", "userId", "7", "voucherId", "11", "id", "700"]);
+        service.query(&["DECR", "seckill:stock:11"]);
+        service.query(&["SADD", "seckill:order:11", "7"]);
+        assert_eq!((service.buy(33), service.buy(4)), (0, 0));
+        service.entries_are_stuck();
+        let letters = || service.redis.query::<Vec<(String, Reply)>>(&["XRANGE", DEAD, "-", "+"]);
+        let rows = || service.count("SELECT COUNT(*) FROM tb_voucher_order");
+
+        // What says that the statement was not processed may go away by itself: such an order waits.
+        let is_away = ["1205", "25006"].contains(code);
+        let says_so = |said: &str| is_away || said.contains("blacklisted");
+        fails_before_an_order(&service, database, "each_one", "NEW.user_id > 0", code);
+        let ran = service.run(&["recover", "--operate", "--yes", "--stuck", "1"]);
+        assert!(ran.code() != 0 && says_so(&ran.stderr), "{code}: {ran}");
+        assert_eq!((letters().len(), rows()), (0, 0), "{code}: {ran}");
+        let pending: Vec<(String, String, Reply, Reply)> =
+            service.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "9"]);
+        assert!(pending.iter().all(|it| it.1 == "c1") && pending.len() == 3, "{pending:?}");
+        fails_no_more(&service, database, "each_one");
+
+        fails_before_an_order(&service, database, "some_of", "NEW.user_id IN (3, 33)", code);
+        let ran = service.run(&["recover", "--operate", "--yes", "--stuck", "1"]).expect_code(1);
+        assert_eq!(rows(), 4, "{code}: {ran}");
+        let (found, expected) = (letters(), if is_away { 0 } else { 2 });
+        assert_eq!(found.len(), expected, "{code}: {ran}");
+        assert_eq!(service.redis_figures().0, 2 - expected as i64, "{code}: {ran}");
+        assert!(says_so(&format!("{found:?}")), "{code}: {ran}");
+        assert_eq!(service.redis.query::<Vec<String>>(&["KEYS", "lock:order:*"]), [""; 0]);
+        fails_no_more(&service, database, "some_of");
+        for (letter, _) in &found {
+            service.recover(0, &["--replay", letter, "--operate", "--yes"]);
+        }
+        service.entries_are_stuck();
+        service.operate(0, &[]);
+        assert_eq!((rows(), service.redis_figures().0), (6, 0), "{code}");
+    }
+}
+
+#[test]
+fn a_fault_is_about_what_it_hits_on_sqlite() {
+    a_fault_is_about_what_it_hits(Database::Sqlite, &[""]);
+}
+
+#[test]
+fn a_fault_is_about_what_it_hits_on_mariadb() {
+    a_fault_is_about_what_it_hits(Database::MariaDb, &["1644", "1146", "1205"]);
+}
+
+/// A tried order would stay in the table, and be a buyer's who never asked.
+#[test]
+fn tables_without_transactions_are_refused() {
+    for table in ["tb_voucher_order", "tb_seckill_voucher"] {
+        let service = Service::on(Database::MariaDb, TestRedis::start());
+        service.loaded_sale(SALE, 3);
+        for user in 1..=3 {
+            assert_eq!(service.buy(user), 0);
+            service.receive_without_order();
+        }
+        service.entries_are_stuck();
+        service.sql(&format!("ALTER TABLE {table} ENGINE=MyISAM"));
+        let ran = service.run(&["recover", "--operate", "--yes", "--stuck", "1"]);
+        assert!(ran.code() != 0 && ran.stderr.contains("MyISAM"), "{ran}");
+        let rows = || service.count("SELECT COUNT(*) FROM tb_voucher_order");
+        assert_eq!((rows(), service.redis_figures().0), (0, 3), "nothing is taken: {ran}");
+        let checks = service.run(&["doctor"]);
+        assert!(checks.code() != 0 && checks.stdout.contains("storage engine"), "{checks}");
+        service.sql(&format!("ALTER TABLE {table} ENGINE=InnoDB"));
+        service.operate(0, &[]);
+        assert_eq!((rows(), service.redis_figures().0), (3, 0));
+    }
+}
+
+#[test]
+fn a_fault_is_about_what_it_hits_on_postgres() {
+    let all = ["P0001", "42P01", "25006"];
+    a_fault_is_about_what_it_hits(Database::Postgres, &all);
+}
+
+/// What is checked at the commit is tried as well.
+#[test]
+fn a_deferred_check_of_one_order_is_about_that_order() {
+    let service = Service::on(Database::Postgres, TestRedis::start());
+    service.loaded_sale(SALE, 10);
+    for user in [3, 1, 2] {
+        assert_eq!(service.buy(user), 0);
+    }
+    service.sql(
+        "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.user_id = 3 \
+         THEN RAISE EXCEPTION 'blacklisted'; END IF; RETURN NEW; END $$",
+    );
+    service.sql(
+        "CREATE CONSTRAINT TRIGGER no AFTER INSERT ON tb_voucher_order DEFERRABLE \
+         INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION no()",
+    );
+    service.entries_are_stuck();
+    let done = service.operate(1, &[]);
+    let applied = &done["applied"];
+    assert_eq!((&applied["replayed"], &applied["dead_letters"]), (&2.into(), &1.into()), "{done}");
+    assert_eq!(service.sql_figures(), (8, 2, 2));
+}
+
+/// Another session has locked the row of one sale: those of the other sale are written.
+#[test]
+fn a_sale_whose_row_is_locked_stops_no_other() {
+    let service = Service::on(Database::Postgres, TestRedis::start());
+    service.loaded_sale(SALE, 10);
+    service.loaded_sale("11", 10);
+    assert_eq!(service.buy(1), 0);
+    service.query(&["XADD", STREAM, "*", "userId", "7", "voucherId", "11", "id", "700"]);
+    service.query(&["DECR", "seckill:stock:11"]);
+    service.query(&["SADD", "seckill:order:11", "7"]);
+    let conn = service.runtime.block_on(async {
+        let mut conn = service.pool.connection().await.unwrap();
+        conn.command("BEGIN").await.unwrap();
+        conn.command("SELECT 1 FROM tb_seckill_voucher WHERE voucher_id = 10 FOR UPDATE")
+            .await
+            .unwrap();
+        conn
+    });
+    service.entries_are_stuck();
+    let run = service.spawn(&["recover", "--operate", "--yes", "--stuck", "1"]);
+    let ran = run.wait(LONG).expect_code(1);
+    assert!(ran.stderr.contains("accepts no order of sale #10"), "{ran}");
+    let of_other = "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = 11";
+    assert_eq!((service.count(of_other), service.sql_figures()), (1, (10, 0, 0)));
+    service.runtime.block_on(async move {
+        let mut conn = conn;
+        conn.command("ROLLBACK").await.unwrap();
+    });
+    assert_eq!(service.operate(0, &[])["applied"]["replayed"], 1);
 }
 
 /// A trigger rejects the order: one letter, however often recoveries run, and again after a replay.
@@ -529,6 +1144,38 @@ fn nothing_is_taken_if_the_role_may_not_write_on_postgres() {
     let pending: Vec<(String, String, Reply, Reply)> =
         service.redis.query(&["XPENDING", STREAM, "g1", "-", "+", "9"]);
     assert_eq!(pending.iter().map(|it| it.1.as_str()).collect::<Vec<_>>(), ["c1"]);
+}
+
+/// A process that is stopped in its transaction holds no row of the service for long.
+fn sessions_that_write_have_a_limit(database: Database, limit: &str) {
+    let service = Service::on(database, TestRedis::start());
+    service.loaded_sale(SALE, 10);
+    assert_eq!(service.buy(1), 0);
+    service.sql("CREATE TABLE seen (value VARCHAR(99))");
+    let insert = format!("INSERT INTO seen VALUES ({limit});");
+    match database {
+        Database::Postgres => service.before_the_order_of(1, &insert),
+        _ => service.sql(&format!(
+            "CREATE TRIGGER seen_by BEFORE INSERT ON tb_voucher_order FOR EACH ROW {insert}"
+        )),
+    }
+    service.entries_are_stuck();
+    assert_eq!(service.operate(0, &[])["applied"]["replayed"], 1);
+    let seen = "SELECT COUNT(*) FROM seen WHERE value IN ('40', '40s', '40.000000')";
+    assert_eq!(service.count(seen), 1);
+}
+
+#[test]
+fn sessions_that_write_have_a_limit_on_mariadb() {
+    let limit =
+        if is_mysql() { "@@session.wait_timeout" } else { "@@session.idle_transaction_timeout" };
+    sessions_that_write_have_a_limit(Database::MariaDb, limit);
+}
+
+#[test]
+fn sessions_that_write_have_a_limit_on_postgres() {
+    let limit = "current_setting('idle_in_transaction_session_timeout')";
+    sessions_that_write_have_a_limit(Database::Postgres, limit);
 }
 
 /// A recovery that died has locked the user: the consumer acknowledges another entry of this user without an order, and the

@@ -514,6 +514,46 @@ fn a_stock_that_the_service_loads_again_after_a_move_is_an_alarm() {
     assert_eq!(service.status(0, &[])["alarms"], json!([]));
 }
 
+/// Redis has lost the mark: what is left looks as if the service had not loaded its stock.
+#[test]
+fn a_sale_whose_mark_was_lost_is_loaded_on_neither_side() {
+    let both = Both::moved(Database::Sqlite, Some(TestRedis::start()), 40);
+    let service = &both.service;
+    let mark: String = service.redis.query(&["GET", "seckill:stock:10:moved"]);
+    service.redis.query::<i64>(&["DEL", "seckill:stock:10:moved"]);
+    let text = service.run(&["status"]).stdout;
+    let unknown = "Whether it has moved to an engine is unknown";
+    assert!(text.contains(unknown) && !text.contains("Load the stock."), "{text}");
+    let done = service.operate(1, &[]);
+    assert_eq!(done["plan"]["maybe_moved"], json!([10]), "{done}");
+    assert_eq!(both.traces(), [""; 0]);
+    // A buyer without an order here may have one there.
+    service.redis.query::<i64>(&["SADD", "seckill:order:10", "4711"]);
+    let done = service.operate(1, &["--remove-buyers"]);
+    assert_eq!(done["plan"]["sales"][0]["remove_buyers"], json!(false), "{done}");
+    assert_eq!(service.redis.query::<i64>(&["SREM", "seckill:order:10", "4711"]), 1);
+    for args in [&[][..], &["--back"]] {
+        let found = both.findings("10", args);
+        let said = found.iter().find(|it| it.contains("Do not load the stock"));
+        let said = said.unwrap_or_else(|| panic!("{found:?}"));
+        assert!(!found.iter().any(|it| it.contains("Load the stock first")), "{found:?}");
+        // It says what restores the mark.
+        let value = said.split("SET seckill:stock:10:moved '").nth(1).unwrap();
+        let value = value.split('\'').next().unwrap();
+        assert!(mark.starts_with(value), "{mark}: {said}");
+        service.redis.query::<()>(&["SET", "seckill:stock:10:moved", value]);
+        assert_eq!(service.status(0, &[])["alarms"], json!([]));
+        service.redis.query::<i64>(&["DEL", "seckill:stock:10:moved"]);
+    }
+    both.run("10", &["--yes"]).expect_code(1);
+    both.run("10", &["--back", "--yes"]).expect_code(1);
+    assert_eq!((both.phase().as_str(), both.traces()), ("paused", Vec::new()));
+    let value = mark.rsplit_once(' ').unwrap().0;
+    service.redis.query::<()>(&["SET", "seckill:stock:10:moved", value]);
+    both.migrate("10", &["--back"]);
+    assert!(both.service_has(10));
+}
+
 #[test]
 fn other_groups_of_the_stream_prevent_a_migration() {
     let both = Both::start(Database::Sqlite, None);
@@ -851,6 +891,51 @@ fn what_prevents_a_migration_is_named() {
     assert_eq!((tables, both.count("SELECT COUNT(*) FROM tb_seckill_voucher".into())), (289, 1));
 }
 
+/// A user was given back and has bought again: the newer order moves, wherever the two entries wait.
+#[test]
+fn who_has_bought_again_moves_with_the_newer_order() {
+    for older_is_pending in [true, false] {
+        let both = Both::start(Database::Sqlite, None);
+        let service = &both.service;
+        service.loaded_sale("10", 10);
+        assert_eq!(service.buy(1), 0);
+        assert_eq!(service.buy(2), 0);
+        if older_is_pending {
+            let read = ["XREADGROUP", "GROUP", "g1", "c1", "STREAMS", STREAM, ">"];
+            service.redis.query::<Reply>(&read);
+        }
+        service.redis.query::<i64>(&["SREM", "seckill:order:10", "2"]);
+        service.redis.query::<i64>(&["INCR", "seckill:stock:10"]);
+        let order = service.next.load(Relaxed);
+        assert_eq!(service.buy(2), 0);
+        let done = both.migrate("10", &[]);
+        assert_eq!(done["plan"]["in_flight"], 2, "{done}");
+        let of_second = "SELECT id FROM tb_voucher_order WHERE user_id = 2".to_owned();
+        assert_eq!(both.count(of_second), order, "{done}");
+        assert_eq!(service.redis.query::<i64>(&["XLEN", STREAM]), 0);
+    }
+}
+
+/// The consumer has acknowledged the newer entry without an order: the older one does not stand for it.
+#[test]
+fn an_order_that_was_given_back_does_not_move() {
+    let both = Both::start(Database::Sqlite, None);
+    let service = &both.service;
+    service.loaded_sale("10", 10);
+    let read = ["XREADGROUP", "GROUP", "g1", "c1", "STREAMS", STREAM, ">"];
+    assert_eq!(service.buy(2), 0);
+    service.redis.query::<Reply>(&read);
+    service.redis.query::<i64>(&["SREM", "seckill:order:10", "2"]);
+    service.redis.query::<i64>(&["INCR", "seckill:stock:10"]);
+    assert_eq!(service.buy(2), 0);
+    service.redis.query::<Reply>(&read);
+    let newest: Vec<(String, Reply)> =
+        service.redis.query(&["XREVRANGE", STREAM, "+", "-", "COUNT", "1"]);
+    service.redis.query::<i64>(&["XACK", STREAM, "g1", &newest[0].0]);
+    let found = both.findings("10", &[]).join("\n");
+    assert!(found.contains("buyers without order and entry: 1, for example user 2"), "{found}");
+}
+
 #[test]
 fn an_entry_that_the_engine_does_not_have_stays_in_the_stream() {
     let both = Both::start(Database::Sqlite, None);
@@ -1082,6 +1167,71 @@ fn a_stock_that_is_loaded_while_a_return_is_asked_prevents_it() {
         assert!(stock == 10 && both.service_has(10), "{stock}");
         assert_eq!(both.traces(), [""]);
     }
+}
+
+/// What is done to the service, or undone.
+type Step<'s> = Box<dyn Fn() + 's>;
+
+/// What prevents the return is seen before the sale ends, also if it came while the operator read the plan.
+#[test]
+fn what_changes_while_a_return_is_asked_ends_nothing() {
+    let both = Both::moved(Database::Sqlite, None, 40);
+    let query = |command: &[&str]| both.service.redis.query::<Reply>(command);
+    let buyers = "seckill:order:10";
+    let entry = || query(&["XADD", STREAM, "*", "userId", "9", "voucherId", "10", "id", "5"]);
+    let row = "INSERT INTO tb_voucher_order VALUES (77, 700, 10, 1)";
+    let steps: [(&str, Step<'_>, Step<'_>); 4] = [
+        (
+            "has the wrong type",
+            Box::new(|| {
+                query(&["RENAME", buyers, "kept"]);
+                query(&["SET", buyers, "x"]);
+            }),
+            Box::new(|| {
+                query(&["RENAME", "kept", buyers]);
+            }),
+        ),
+        (
+            "entries of the sale in the stream",
+            Box::new(|| {
+                entry();
+            }),
+            Box::new(|| {
+                query(&["XTRIM", STREAM, "MAXLEN", "0"]);
+            }),
+        ),
+        (
+            "that the engine does not have",
+            Box::new(|| both.service.sql(row)),
+            Box::new(|| both.service.sql("DELETE FROM tb_voucher_order WHERE id = 77")),
+        ),
+        (
+            "is running in the engine",
+            Box::new(|| {
+                both.engine(&["sale", "resume", "10"]).expect_code(0);
+            }),
+            Box::new(|| {
+                both.engine(&["sale", "pause", "10"]).expect_code(0);
+            }),
+        ),
+    ];
+    for (says, change, undo) in steps {
+        let mut pty = both.asks(&["--back"]);
+        change();
+        pty.send("y\r");
+        pty.wait_for_text(says);
+        assert_ne!(pty.exit_status(LONG).exit_code(), 0, "{says}");
+        let phase = if says.starts_with("is running") { "running" } else { "paused" };
+        assert_eq!(
+            (both.phase().as_str(), both.traces()),
+            (phase, vec![":moved".into()]),
+            "{says}"
+        );
+        assert!(both.service_has(19), "{says}");
+        undo();
+    }
+    both.migrate("10", &["--back"]);
+    assert!(both.service_has(10));
 }
 
 #[test]

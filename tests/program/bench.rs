@@ -1,6 +1,6 @@
 //! `seckill bench`: each side does the same work, and a deployment is left unchanged.
 
-use crate::support::{MariaDb, Postgres, Ran, Seckill, TestRedis};
+use crate::support::{LONG, MariaDb, Postgres, Ran, Seckill, TestRedis};
 
 const SMALL: [&str; 8] =
     ["bench", "persist", "--orders", "300", "--tutorial", "50", "--quick", "--json"];
@@ -51,7 +51,9 @@ fn a_bench_on_its_own_servers_leaves_nothing() {
     assert_eq!(home.processes(), [0; 0]);
     let none = home.run(&["bench", "persist", "--orders", "0"]).expect_code(2);
     assert!(none.stderr.contains("expected 1 to 1,000,000"), "{none}");
-    refused(home.run(&["--read-only", "bench", "persist"]), 1, "read-only");
+    for what in ["persist", "locks", "console", "admission"] {
+        refused(home.run(&["--read-only", "bench", what, "--quick"]), 1, "read-only");
+    }
 }
 
 #[test]
@@ -131,7 +133,7 @@ fn an_interrupted_bench_removes_its_data() {
 /// Runs a benchmark that measures little.
 fn quick(home: &Seckill, what: &str, args: &[&str]) -> serde_json::Value {
     let bench = ["bench", what, "--quick", "--json"];
-    let report = home.run(&[&bench, args].concat()).expect_code(0).json();
+    let report = home.spawn(&[&bench, args].concat()).wait(LONG).expect_code(0).json();
     assert_eq!(report["rounds"], 1, "{report}");
     assert_eq!(home.processes(), [0; 0]);
     report

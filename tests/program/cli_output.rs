@@ -32,6 +32,10 @@ fn json_escapes_control_characters_and_keeps_its_values() {
             .unwrap();
     });
     let mut redis = home.redis().unwrap();
+    wait_until_blocking(PATIENCE, "the copy in Redis has that title", || {
+        let title = cmd("HGET").arg("seckill:{p0}:sale:1").arg("title").query(&mut redis);
+        title.is_ok_and(|it: String| it == foreign)
+    });
     cmd("XADD")
         .arg("seckill:{p0}:orders")
         .arg("*")

@@ -5,6 +5,7 @@ use redis::cmd;
 use seckill_model::{SaleId, ShardId};
 use seckill_redis::Layout;
 use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection as _};
 
 fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
     let args =
@@ -89,6 +90,65 @@ fn archived_sales_come_from_sql_in_pages() {
     refused(home.run(&["sale", "restock", &ids[0], "-1"]), 1, "has ended");
     refused(home.run(&["sale", "list", "--before", "1"]), 2, "--archived");
     refused(home.run(&["sale", "list", "--archived", "--limit", "0"]), 2, "--limit");
+    drop(worker);
+}
+
+/// Runs statements in the database of an installation without a server.
+fn sql(home: &Seckill, statements: &str) {
+    let url = format!("sqlite://{}", home.data_dir().join("seckill.db").display());
+    let running = async {
+        let mut sql = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut sql).await.unwrap();
+    };
+    tokio::runtime::Runtime::new().unwrap().block_on(running);
+}
+
+/// SQL was restored from a backup that is older than one sale, and than the end of another.
+#[test]
+fn sales_that_sql_has_lost_or_lacks_changes_of_are_named() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    let [lost, ended, kept] = [(); 3].map(|()| create(&home, "50", &[]));
+    home.json(&["rush", "--voucher", &lost, "--users", "20"]);
+    home.run(&["sale", "end", &ended, "--yes"]).expect_code(0);
+    sql(
+        &home,
+        &format!(
+            "DELETE FROM tb_voucher_order WHERE voucher_id = {lost}; \
+             DELETE FROM tb_seckill_voucher WHERE voucher_id = {lost}; \
+             DELETE FROM tb_voucher WHERE id = {lost}; \
+             UPDATE tb_seckill_voucher SET state = 'running', version = 1, delivered_version = 1 \
+             WHERE voucher_id = {ended};"
+        ),
+    );
+    let copy = |list: &Value, id: &str| {
+        let mut sales = list.as_array().unwrap().iter();
+        let sale = sales.find(|it| it["voucher_id"] == id.parse::<u64>().unwrap()).unwrap();
+        [&sale["sql"], &sale["phase"]].map(|it| it.as_str().unwrap_or_default().to_owned())
+    };
+    let listed = home.json(&["sale", "list"]);
+    assert_eq!(copy(&listed, &lost), ["lost", "running"], "{listed}");
+    assert_eq!(copy(&listed, &ended), ["behind", "ended"], "{listed}");
+    assert_eq!(copy(&listed, &kept), ["", "running"], "{listed}");
+    let text = home.run(&["sale", "list"]).expect_code(0).stdout;
+    let row = |id: &str| text.lines().find(|it| it.starts_with(&format!("#{id} "))).unwrap();
+    assert!(row(&lost).contains("SQL lost") && row(&ended).contains("ended"), "{text}");
+    for note in [format!("SQL has lost #{lost},"), format!("SQL lacks changes of #{ended} that")] {
+        let line = text.lines().find(|it| it.contains(&note)).unwrap();
+        assert!(line.contains("'seckill audit --repair'"), "{line}");
+    }
+    let shown = home.json(&["sale", "show", &ended]);
+    assert_eq!((&shown["sql"], &shown["phase"]), (&"behind".into(), &"ended".into()), "{shown}");
+    let status = home.run(&["status"]).expect_code(1).stdout;
+    let wanted = format!("SQL has lost #{lost}, which Redis still has");
+    assert!(status.contains(&wanted) && status.contains("20 admitted orders"), "{status}");
+    assert!(status.contains(&format!("SQL lacks changes of #{ended}")), "{status}");
+
+    home.run(&["audit", "--repair", "--yes"]);
+    wait_until_blocking(PATIENCE, "SQL has both again", || {
+        let listed = home.json(&["sale", "list"]);
+        [&lost, &ended].map(|id| copy(&listed, id)) == [["", "running"], ["", "ended"]]
+    });
     drop(worker);
 }
 
@@ -352,7 +412,12 @@ fn a_sale_over_shards_has_one_id() {
     }
     cmd("DECR").arg(keys.stock(shard)).exec(&mut redis).unwrap();
     run(&["sale", "end", &id, "--yes"]).expect_code(0);
-    for args in [&["restock", &*id, "1"][..], &["restock", &id, "-1"], &["resume", &id]] {
+    for args in [
+        &["restock", &*id, "1"][..],
+        &["restock", &id, "-1"],
+        &["restock", &id, "-39"],
+        &["resume", &id],
+    ] {
         let ended = format!("the sale of voucher {id} has ended");
         refused(run(&[&["sale"], args].concat()), 1, &ended);
     }

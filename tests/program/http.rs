@@ -8,15 +8,18 @@ use std::{
 };
 
 use crate::support::{
-    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Seckill, Terminal, http_client, refused,
-    wait_until,
+    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Pty, Seckill, Terminal, came_true,
+    http_client, key, refused, wait_until,
 };
 use futures::{StreamExt as _, stream};
 use rustix::process::Signal;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
+    runtime::Handle,
     sync::watch,
+    task::block_in_place,
+    time::timeout,
 };
 
 /// Waits for the address in the first line of `seckill serve`.
@@ -231,6 +234,40 @@ async fn a_console_serves_buyers_until_it_quits() {
     assert_eq!(console.terminal(), Terminal::RESTORED);
     assert!(buy().await.is_err(), "it listens no more");
     assert_eq!(home.json(&["audit"])["sales"][0]["persisted"], 1);
+}
+
+/// A stopped multiplexer, a connection that is gone: the terminal takes some frames, then nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_that_is_not_read_delays_no_buyer_and_no_signal() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "9"]).expect_code(0);
+    let mut console = home.pty(&["--listen", "127.0.0.1:0"], 200, 50, &[]);
+    console.wait_for_text("Overview");
+    console.send("s");
+    let text = console.wait_for_text("http://127.0.0.1:");
+    let (_, url) = text.split_once("http://").unwrap();
+    let url = format!("http://{}", url.split_whitespace().next().unwrap());
+    let (client, tokens) = (http_client(), log_in(&home, 1));
+    let order = format!("{url}/voucher-order/seckill/1");
+    let stalled = async |console: &mut Pty| {
+        // Each key shows another page, or all of it again: far more than a terminal holds.
+        let healthy = format!("{url}/healthz");
+        for view in "12345".chars().cycle().take(100) {
+            console.send(&format!("{view}{}", key::CTRL_L));
+            // Over a new connection.
+            let answered = timeout(PATIENCE, http_client().get(&healthy).send()).await;
+            assert_eq!(answered.expect("an answer").unwrap().status(), 200);
+        }
+        let buy = client.post(&order).header("authorization", &tokens[0]).send();
+        assert_eq!(timeout(PATIENCE, buy).await.unwrap().unwrap().status(), 200);
+        console.signal(Signal::TERM);
+        assert!(came_true(PATIENCE, || console.has_exited()), "it does not end");
+    };
+    let runtime = Handle::current();
+    block_in_place(|| console.unread_while(|console| runtime.block_on(stalled(console))));
+    assert!(console.exit_status(PATIENCE).success());
+    assert_eq!(console.terminal(), Terminal::RESTORED);
+    assert!(home.processes().is_empty());
 }
 
 /// A process that is killed cannot remove its figures.
@@ -515,4 +552,58 @@ async fn servers_that_are_not_seckill_are_reported() {
         let ended = running.wait(PATIENCE).expect_code(1);
         assert!(ended.stdout.contains(named), "{ended}");
     }
+}
+
+/// Codes are in the log only if the operator asked for it, who learns where they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_login_by_code_is_off_unless_asked_for() {
+    let home = Seckill::new();
+    let client = http_client();
+    for (args, status) in [(&[][..], 501), (&["--demo-login"], 200)] {
+        let (server, address) = serve(&home, args).await;
+        let url = format!("http://{address}/user/code");
+        let answer = client.post(&url).body(r#"{"phone":"13812345678"}"#).send().await.unwrap();
+        assert_eq!(answer.status(), status);
+        let path = home.data_dir().join("seckill.log");
+        let log = fs::read_to_string(&path).unwrap();
+        assert_eq!(log.contains("login code phone=138****5678"), status == 200, "{log}");
+        let said = server.stdout();
+        assert_eq!(said.contains(path.to_str().unwrap()), status == 200, "{said}");
+        server.signal(Signal::TERM);
+        server.wait(PATIENCE).expect_code(0);
+    }
+    refused(home.run(&["--demo-login"]), 2, "--listen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_that_sends_everything_is_named_unless_it_is_a_proxy() {
+    let home = Seckill::new();
+    for wrong in ["", "x", "10.0.0.0/33", "127.0.0.1,x"] {
+        refused(home.run(&["serve", "--trusted-proxies", wrong]), 2, "10.0.0.0/8");
+    }
+    let file = home.file("config.toml");
+    fs::write(&file, "[http]\ntrusted_proxies = [\"10.0.0.0/33\"]\n").unwrap();
+    let config = file.to_str().unwrap();
+    refused(home.run(&["serve", "--config", config]), 2, "line 2, column 19: http.trusted_prox");
+    let (server, address) = serve(&home, &[]).await;
+    let (client, url) = (http_client(), format!("http://{address}/healthz"));
+    let ask = || {
+        stream::iter(0..2_000).for_each_concurrent(8, async |_| {
+            assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
+        })
+    };
+    let named = || home.json(&["status"])["http"][0]["one_address"].clone();
+    wait_until(PATIENCE, "the address is named", async || {
+        ask().await;
+        named() == "127.0.0.1"
+    })
+    .await;
+    wait_until(PATIENCE, "the log names the setting", async || {
+        ask().await;
+        let log = fs::read_to_string(home.data_dir().join("seckill.log")).unwrap();
+        log.contains("127.0.0.1") && log.contains("http.trusted_proxies")
+    })
+    .await;
+    server.signal(Signal::TERM);
+    server.wait(PATIENCE).expect_code(0);
 }

@@ -152,9 +152,9 @@ fn a_command_that_cannot_be_logged_is_reported() {
     };
     rename("tb_audit_log", "tb_taken_away");
     let ran = home.run(&["sale", "pause", &id]).expect_code(0);
-    assert!(ran.stderr.contains("'sale pause' succeeded"), "{ran}");
+    assert!(ran.stderr.contains("'seckill sale pause' succeeded"), "{ran}");
     let ran = home.run(&["sale", "pause", "99"]).expect_code(1);
-    assert!(ran.stderr.contains("'sale pause' failed: "), "{ran}");
+    assert!(ran.stderr.contains("'seckill sale pause' failed: "), "{ran}");
     assert!(!ran.stderr.contains("succeeded"), "{ran}");
     rename("tb_taken_away", "tb_audit_log");
     let ran = home.run(&["sale", "resume", &id]).expect_code(0);

@@ -22,6 +22,7 @@ mod http;
 mod incident;
 mod lab;
 mod lost_server;
+mod output_files;
 mod pictures;
 mod process;
 mod random;

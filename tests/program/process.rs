@@ -1,8 +1,8 @@
 //! The real program as a process: its command line, its exit codes, and what survives SIGKILL.
 
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use crate::support::{LONG, Seckill, TestRedis, refused, wait_until_blocking};
+use crate::support::{BINARY, Background, LONG, Seckill, TestRedis, refused, wait_until_blocking};
 use redis::cmd;
 use rustix::process::Signal;
 use sqlx::{Connection as _, SqliteConnection};
@@ -72,6 +72,48 @@ fn a_second_interrupt_ends_a_command_at_once() {
     rush.signal(Signal::INT);
     rush.wait(Duration::from_secs(2)).expect_code(130);
     server.thaw();
+}
+
+#[test]
+fn signals_that_were_ignored_at_the_start_stay_ignored() {
+    let home = Seckill::new();
+    create(&home, "5");
+    // As `nohup` starts a program, and a script one in the background.
+    let script = "trap '' HUP INT; exec \"$@\"";
+    let ignoring = ["-c", script, "sh", BINARY].map(OsString::from);
+    let args = [&ignoring[..], &home.args(&["work"])].concat();
+    let mut work = Background::spawn("sh", &args, &home, &[]);
+    let nodes = || home.json(&["status"])["nodes"].as_array().map_or(0, Vec::len);
+    wait_until_blocking(LONG, "the node works", || nodes() == 1);
+    for signal in [Signal::HUP, Signal::INT, Signal::INT] {
+        work.signal(signal);
+    }
+    // It handles a signal that it does not ignore before this sale is sold.
+    let rush = ["rush", "--voucher", "1", "--users", "5"];
+    assert_eq!(home.json(&rush)["admitted"], 5);
+    assert!(work.is_running(), "{}", work.stderr());
+    work.signal(Signal::TERM);
+    work.wait(LONG).expect_code(0);
+}
+
+#[test]
+fn a_time_zone_that_is_unknown_is_an_error_and_a_new_sale_says_when_it_sells() {
+    let home = Seckill::new();
+    let create = |zone: &str, begin: &str| {
+        let args = ["sale", "create", "--title", "tea", "--stock", "5", "--begin", begin];
+        Background::spawn(BINARY, &home.args(&args), &home, &[("TZ", zone)]).wait(LONG)
+    };
+    for zone in ["Asia/Beijing", "Nowhere", "GMT+8x"] {
+        refused(create(zone, "2099-12-11 20:00"), 2, zone);
+        // Also where no time is read: those that are shown would be wrong.
+        refused(create(zone, "2099-12-11T20:00:00Z"), 2, zone);
+    }
+    refused(create("Europe/Berlin", "2099-03-29 02:30"), 2, "does not exist");
+    refused(create("Europe/Berlin", "2099-10-25 02:30"), 2, "2099-10-25T02:30:00+02:00");
+    let made = create("Asia/Shanghai", "2099-12-11 20:00").expect_code(0);
+    assert!(made.stdout.contains("from 2099-12-11 20:00:00 +08:00 (in "), "{made}");
+    assert!(made.stdout.contains(" d) on, without an end"), "{made}");
+    assert_eq!(home.json(&["sale", "list"])["sales"].as_array().map_or(1, Vec::len), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,11 +209,10 @@ fn what_was_written_is_read_where_the_disk_is_full() {
     // A file size limit simulates the full disk: the shared-memory index of SQLite (32 KiB) does not fit,
     // the file of the Redis server does.
     let run = |args: &[&str]| {
-        let limited =
-            ["-c", "trap '' XFSZ; ulimit -f 62; exec \"$@\"", "sh", crate::support::BINARY];
-        let mut all: Vec<std::ffi::OsString> = limited.iter().map(|it| (*it).into()).collect();
+        let limited = ["-c", "trap '' XFSZ; ulimit -f 62; exec \"$@\"", "sh", BINARY];
+        let mut all: Vec<OsString> = limited.iter().map(|it| (*it).into()).collect();
         all.extend(home.args(args));
-        crate::support::Background::spawn("sh", &all, &home, &[]).wait(LONG)
+        Background::spawn("sh", &all, &home, &[]).wait(LONG)
     };
     let result = run(&["status"]).expect_code(3).stdout;
     assert!(result.contains("火锅") && result.contains("passed"), "{result}");
@@ -212,10 +253,10 @@ fn other_users_cannot_read_the_data_with_any_umask() {
     std::fs::create_dir(home.data_dir()).unwrap();
     let wide = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(home.data_dir(), wide.clone()).unwrap();
-    let with_umask = ["-c", "umask 000; exec \"$@\"", "sh", crate::support::BINARY];
-    let mut args: Vec<std::ffi::OsString> = with_umask.iter().map(|it| (*it).into()).collect();
+    let with_umask = ["-c", "umask 000; exec \"$@\"", "sh", BINARY];
+    let mut args: Vec<OsString> = with_umask.iter().map(|it| (*it).into()).collect();
     args.extend(home.args(&["work"]));
-    let worker = crate::support::Background::spawn("sh", &args, &home, &[]);
+    let worker = Background::spawn("sh", &args, &home, &[]);
     let id = create(&home, "10");
     home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
     assert_eq!(open_to_others(&home.data_dir()), Vec::<String>::new());
@@ -245,11 +286,11 @@ fn a_full_disk_loses_no_order() {
     let home = Seckill::new();
     let id = create(&home, "4000");
     // A file size limit simulates the full disk; its signal would kill the process.
-    let ignoring = ["-c", "trap '' XFSZ; exec \"$@\"", "sh", crate::support::BINARY];
+    let ignoring = ["-c", "trap '' XFSZ; exec \"$@\"", "sh", BINARY];
     let rush = ["rush", "--voucher", &id, "--users", "4000", "--rate", "1500", "--json"];
     let mut args: Vec<_> = ignoring.iter().map(|it| (*it).into()).collect();
     args.extend(home.args(&rush));
-    let rush = crate::support::Background::spawn("sh", &args, &home, &[]);
+    let rush = Background::spawn("sh", &args, &home, &[]);
     let pid = Pid::from_raw(i32::try_from(rush.pid()).unwrap());
     let limit = |bytes| {
         prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
@@ -454,6 +495,8 @@ fn bad_input_gets_a_message_and_the_right_exit_code() {
     refused(home.run(&[]), 2, "terminal");
     refused(crate::support::run(&["demo"]), 2, "terminal");
     refused(home.run(&["demo"]), 2, "--data-dir");
+    let demo = Background::spawn(BINARY, &["demo", "--headless"], &home, &[("TMPDIR", "/proc")]);
+    refused(demo.wait(LONG), 3, "set TMPDIR");
     create(&home, "5");
     refused(home.run(&["sale", "end", "1"]), 2, "--yes");
 }

@@ -16,6 +16,12 @@ $run audit >&2
 "#;
 const BUYERS: i64 = 12_000;
 
+/// Mounts a disk, and checks a database on it and one beside the data directory.
+const EXAMINE: &str = r#"
+mount -t tmpfs -o size=64m tmpfs "$1" || exit 9
+$2 --data-dir $3 --database sqlite:$1/shop.db doctor --json
+"#;
+
 /// Whether this process may mount a disk; otherwise why not.
 fn may_mount(at: &str) -> Result<(), String> {
     let mut probe = Command::new("unshare");
@@ -25,6 +31,38 @@ fn may_mount(at: &str) -> Result<(), String> {
         Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
         Err(error) => Err(format!("unshare: {error}")),
     }
+}
+
+/// Each disk once: that of the data directory, and that of the database.
+#[test]
+fn doctor_reports_the_disk_of_the_database() {
+    let home = Seckill::new();
+    let checks = |report: &serde_json::Value, name: &str| -> Vec<serde_json::Value> {
+        let all = report["checks"].as_array().unwrap();
+        all.iter().filter(|it| it["name"] == name).cloned().collect()
+    };
+    let one = home.json(&["doctor"]);
+    let data_dir = home.data_dir();
+    let [disk] = &checks(&one, "disk")[..] else { panic!("{one}") };
+    assert!(disk["found"].as_str().unwrap().contains(data_dir.to_str().unwrap()), "{one}");
+    assert!(checks(&one, "database disk").is_empty(), "it is the same disk: {one}");
+
+    let mount = home.file("disk");
+    std::fs::create_dir(&mount).unwrap();
+    let mount = mount.to_str().unwrap();
+    if let Err(why) = may_mount(mount) {
+        return eprintln!("skipped: no disk can be mounted here: {why}");
+    }
+    let data_dir = data_dir.to_str().unwrap();
+    let script = ["--mount", "sh", "-c", EXAMINE, "examine", mount, BINARY, data_dir];
+    let two = Background::spawn("unshare", &script, &home, &[]).wait(LONG).expect_code(1).json();
+    assert_eq!(checks(&two, "disk").len(), 1, "{two}");
+    let [small] = &checks(&two, "database disk")[..] else { panic!("{two}") };
+    let found = small["found"].as_str().unwrap();
+    assert!(small["grade"] == "problem" && found.contains(mount), "{two}");
+    let mib: u64 = found.split(' ').next().unwrap().parse().unwrap();
+    assert!((32..=64).contains(&mib), "{two}");
+    assert!(small["fix"].as_str().unwrap().contains("--database"), "{two}");
 }
 
 #[test]

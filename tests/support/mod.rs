@@ -89,7 +89,7 @@ pub fn wait_until_blocking(limit: Duration, what: &str, holds: impl FnMut() -> b
 }
 
 /// Whether `holds` became true in time.
-fn came_true(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+pub fn came_true(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         if holds() {

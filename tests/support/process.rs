@@ -6,12 +6,18 @@ use std::{
     os::unix::process::ExitStatusExt as _,
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Once,
+    thread,
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::{Connection as _, Executor as _, SqliteConnection, sqlite::SqliteConnectOptions};
 use tempfile::TempDir;
+use tokio::{
+    runtime,
+    signal::unix::{SignalKind, signal},
+};
 
 use super::{LONG, PATIENCE, Seckill, came_true, wait_until};
 
@@ -69,6 +75,28 @@ impl std::fmt::Display for Ran {
     }
 }
 
+/// Has this process handle the signals that its starter had it ignore, as a script does with a command in the background:
+/// programs would inherit that, and a program that ignores SIGINT at its start keeps ignoring it. A handled signal has its
+/// default effect in a program that is started.
+fn heed_signals() {
+    static DONE: Once = Once::new();
+    let handle = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|it| u64::from_str_radix(it.trim(), 16).ok()).unwrap_or(0);
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _entered = runtime.enter();
+        for kind in [SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()] {
+            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+                // The handler stays when this is dropped.
+                drop(signal(kind).unwrap());
+            }
+        }
+    };
+    // A runtime must not be dropped within that of a test.
+    DONE.call_once(|| thread::spawn(handle).join().unwrap());
+}
+
 /// A background program without input; killed on drop.
 #[derive(Debug)]
 pub struct Background {
@@ -96,6 +124,7 @@ impl Background {
             };
         }
         command.envs(envs.iter().copied());
+        heed_signals();
         let child = command.spawn().unwrap_or_else(|error| panic!("{program}: {error}"));
         Self { child, output }
     }

@@ -146,7 +146,13 @@ impl Proxy {
 
     /// Cuts at the next message with these bytes.
     pub fn cut_at_text(&self, text: &str, cut: Cut) {
-        let next = VecDeque::from([(Point::Containing(text.to_owned()), cut)]);
+        self.cut_at_texts([(text, cut)]);
+    }
+
+    /// Cuts at the next message with these bytes, then at the next one after it with those, and so on.
+    pub fn cut_at_texts<'a>(&self, cuts: impl IntoIterator<Item = (&'a str, Cut)>) {
+        let point = |text: &str| Point::Containing(text.to_owned());
+        let next = cuts.into_iter().map(|(text, cut)| (point(text), cut)).collect();
         *self.plan.lock().unwrap() = Plan { next, ..Plan::default() };
     }
 

@@ -163,6 +163,18 @@ impl Pty {
         true
     }
 
+    /// Runs `meanwhile` while nobody reads what the program writes, beyond a few kilobytes. The screen cannot be read.
+    pub fn unread_while<T>(&mut self, meanwhile: impl FnOnce(&mut Self) -> T) -> T {
+        let shown = Arc::clone(&self.shown);
+        let _unread = shown.lock();
+        meanwhile(self)
+    }
+
+    /// Whether the program has exited.
+    pub fn has_exited(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Number of unread input bytes; `None` without a terminal.
     fn unread(&self) -> Option<u64> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;

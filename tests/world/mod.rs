@@ -86,7 +86,7 @@ pub async fn restock(
     by: i64,
     seen: Option<u64>,
 ) -> Result<Sale, StoreError> {
-    Ok(store.restock(&[(ShardId::only(voucher), by, seen)]).await?.remove(0).sale)
+    Ok(store.restock(&[(ShardId::only(voucher), by, seen)], &[]).await?.shards.remove(0).sale)
 }
 
 /// The newest lines of the audit log, newest first, as they were before they were stored.

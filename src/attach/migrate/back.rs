@@ -20,7 +20,7 @@ use super::{
 use crate::{
     AttachError, Profile, Result,
     database::{Database, list},
-    recover::check_columns,
+    recover::check_tables,
 };
 
 /// Orders of one read from the engine.
@@ -88,7 +88,10 @@ impl Migration {
             findings.push(reason!("attach-back-archived", voucher));
         }
         let Traces { mark, is_renamed, has_stock, .. } = self.traces().await?;
-        if mark.map(|it| it.created) != Some(sale.created) {
+        let is_archived = sale.state == SaleState::Archived;
+        if let Some(unmarked) = self.unmarked(Some(&sale).filter(|_| !is_archived)).await? {
+            findings.push(unmarked);
+        } else if mark.map(|it| it.created) != Some(sale.created) {
             findings.push(reason!("attach-back-foreign", voucher));
         } else if has_stock {
             findings.push(reason!("attach-move-reloaded", key = self.stock()));
@@ -143,7 +146,7 @@ impl Migration {
         }
         if !inserts.is_empty() {
             // Before the sale is ended for good.
-            check_columns(&self.database, &self.profile, &self.columns()).await?;
+            check_tables(&self.database, &self.profile, &self.columns()).await?;
         }
         second.report(&mut findings, |count, user| reason!("attach-back-limit", count, user));
         taken.report(&mut findings, |count, order| reason!("attach-back-taken", count, order));

@@ -27,13 +27,13 @@
 //!
 //! 1. `begin_return`: after the statements of step 4 were tried and rolled back, one script checks that the service has no
 //!    stock, and writes the record `STOCK:returning`. If the sale is not ended after all, `withdraw` removes it.
-//! 2. `end_sale`: the sale of the engine is ended for good.
+//! 2. `Command::EndSale`: the sale of the engine is ended for good.
 //! 3. `freeze_orders`: the engine pays and closes none of its orders any more. Only then, `plan_back` reads them again.
 //! 4. `write_rows`: one transaction writes the missing rows, the statuses and the stock into the tables of the service, if
 //!    these are as planned. They are read again, and compared with the orders of the engine.
 //! 5. `swap`: one script replaces the set, writes the stock, which must not exist, removes the mark and completes the
 //!    record. The sale moves with it.
-//! 6. `archive`: the sale of the engine is archived, and then the record removed.
+//! 6. The sale of the engine is archived, and then `forget_return` removes the record.
 //!
 //! The model of this protocol is in `model`: it finds what happens without each of these guards.
 
@@ -71,7 +71,7 @@ use crate::{
     check_single,
     database::{Database, OrderOf, SaleRow},
     profile::Stream,
-    recover::letters_page,
+    recover::{Newest, Order, letters_page},
     stream::{self, Waiting},
 };
 
@@ -93,6 +93,13 @@ const JUMP: u32 = 1 << 24;
 /// The mark of a sale that moves to an engine, or has moved.
 pub(crate) fn mark_of(profile: &Profile, voucher: VoucherId) -> String {
     profile.stock(voucher) + MOVED
+}
+
+/// An entry with the order that it asks for.
+fn asked(waiting: &Waiting) -> Option<(&str, Order)> {
+    let id = waiting.order.parse().ok()?;
+    let order = Order { id, user: user_id(&waiting.user)?, voucher: waiting.voucher };
+    Some((&waiting.entry, order))
 }
 
 /// Whether the database at `url` has the tables of an engine. Changes nothing.
@@ -185,6 +192,8 @@ struct Service {
     keys: SaleKeys,
     members: HashSet<String>,
     waiting: Vec<Waiting>,
+    /// Those of them whose users have bought again since: no order of theirs moves.
+    replaced: HashSet<String>,
     /// Entries that cannot be read, of any sale.
     unreadable: Vec<String>,
     /// Entries of the sale that a recovery has given up, each with its user.
@@ -265,6 +274,17 @@ impl Migration {
             Err(StoreError::NoSale(_)) => Ok(None),
             Err(error) => Err(AttachError::Store(error)),
         }
+    }
+
+    /// What would tell whether this sale of the engine has moved there, if Redis has neither its mark nor a stock: it may
+    /// have lost the mark, and then the service must not load the stock.
+    async fn unmarked(&mut self, sale: Option<&Sale>) -> Result<Option<Reason>> {
+        let Traces { mark_text, has_stock, is_renamed, record, .. } = self.traces().await?;
+        let has_trace = has_stock || is_renamed || mark_text.is_some() || record.is_some();
+        let Some(sale) = sale.filter(|_| !has_trace) else { return Ok(None) };
+        let (voucher, key, mark) = (self.voucher, self.stock(), self.mark());
+        let value = format!("{} {}", self.engine.name, sale.created.0);
+        Ok(Some(reason!("attach-move-unmarked", voucher, key, mark, value)))
     }
 
     /// How far earlier runs have moved the sale.
@@ -413,6 +433,10 @@ impl Migration {
         unreadable.sort_unstable();
         let mut waiting = in_flight.entries;
         waiting.retain(|it| it.voucher == voucher);
+        let newest = Newest::read(conn, &profile, waiting.iter().filter_map(asked)).await?;
+        let replaced = waiting.iter().filter_map(asked);
+        let replaced = replaced.filter(|(entry, it)| newest.replaced(entry, it).is_some());
+        let replaced = replaced.map(|(entry, _)| entry.to_owned()).collect();
         // Users who have bought since the set was read.
         let late: Vec<String> =
             waiting.iter().map(|it| it.user.clone()).filter(|it| !members.contains(it)).collect();
@@ -426,7 +450,17 @@ impl Migration {
             row.ok_or_else(|| AttachError::Mismatch(reason!("attach-move-no-sale", voucher)))?;
         let orders = self.database.orders_of(&profile, voucher).await?;
         let consumers = report.map_or_else(Vec::new, |it| it.consumers);
-        Ok(Service { keys, members, waiting, unreadable, set_aside, consumers, row, orders })
+        Ok(Service {
+            keys,
+            members,
+            waiting,
+            replaced,
+            unreadable,
+            set_aside,
+            consumers,
+            row,
+            orders,
+        })
     }
 
     /// The groups that read the stream beside that of the profile: they would miss the entries that are deleted.
@@ -607,7 +641,8 @@ impl Migration {
         Ok(())
     }
 
-    /// Step 6, after the engine has loaded the sale. An entry whose order the engine does not have stays in the stream.
+    /// Step 6, after the engine has loaded the sale. An entry whose order the engine does not have stays in the stream,
+    /// unless the engine has a newer one of its user.
     ///
     /// # Errors
     /// The service has loaded the stock again, another group reads the stream, or a server is unreachable.
@@ -615,10 +650,17 @@ impl Migration {
         if let Some(found) = self.other_groups().await? {
             return Err(AttachError::Refused(found));
         }
-        let mut waiting = self.read().await?.waiting;
+        let Service { mut waiting, replaced, .. } = self.read().await?;
         let orders = self.all_orders().await?;
+        let users: HashSet<_> = orders.iter().map(|it| Some(it.user_id)).collect();
         let orders: HashSet<_> = orders.iter().map(|it| (Some(it.user_id), Some(it.id))).collect();
-        waiting.retain(|it| orders.contains(&(user_id(&it.user), it.order.parse().ok())));
+        waiting.retain(|it| {
+            let user = user_id(&it.user);
+            let is_replaced = replaced.contains(&it.entry) && users.contains(&user);
+            is_replaced || orders.contains(&(user, it.order.parse().ok()))
+        });
+        // First those that the newer ones show to be replaced.
+        waiting.sort_by_key(|it| !replaced.contains(&it.entry));
         let ids: Vec<&str> = waiting.iter().map(|it| it.entry.as_str()).collect();
         for page in ids.chunks(PAGE) {
             self.delete(page).await?;

@@ -2,8 +2,11 @@
 //!
 //! Both sides, their buyers, payments and consumer act at any time between two steps of a run. A run may be killed at
 //! each step, its lock may expire while it is stopped, so that another run begins beside it, a commit may arrive after
-//! its run has given up, and a key of the service may be changed while an operator is asked. The steps have the names of
-//! the functions that take them.
+//! its run has given up, and a key of the service may be changed while an operator is asked. Most steps have the names
+//! of the functions that take them. The others: `Compare` and `Import` are parts of `fence_and_import`, `Freeze` is
+//! `freeze_orders`, `PlanAgain` is `plan_back`, `Clear` is `forget_return`; the command line ends (`EndSale`) and
+//! archives (`Archive`) the sale of the engine, and asks the operator (`AskThere`, `AskBack`). `Rename` is a step of
+//! the former rule, which marks and renames separately.
 //!
 //! Bounds: three buyers for two units, of which one is sold at the start; three runs, two of them at a time; one change
 //! of a key by others; one failure to end the sale. Redis and SQL of the engine are taken as one: how they agree is the

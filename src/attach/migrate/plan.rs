@@ -245,8 +245,9 @@ impl Migration {
     }
 
     fn collect(&self, service: Service, mut findings: Vec<Reason>) -> Plan {
-        let Service { keys, members, waiting, unreadable, set_aside, row, orders: rows, .. } =
+        let Service { keys, members, waiting, replaced, unreadable, row, orders: rows, .. } =
             service;
+        let set_aside = service.set_aside;
         let (voucher, mut orders) = (self.voucher, BTreeMap::new());
         let buyers = keys.buyers.unwrap_or(0);
         let [mut closed, mut foreign, mut numbers, mut several, mut strays, mut bad]: [Found; 6] =
@@ -277,7 +278,7 @@ impl Migration {
         for entry in unreadable {
             bad.add(&entry);
         }
-        for waiting in &waiting {
+        for waiting in waiting.iter().filter(|it| !replaced.contains(&it.entry)) {
             let Waiting { entry, user, order, .. } = waiting;
             let (Some(user), Ok(order)) = (user_id(user), order.parse::<OrderId>()) else {
                 numbers.add(&entry);
@@ -400,11 +401,14 @@ impl Migration {
 
     /// Whether the engine can take the sale.
     async fn at_engine(&mut self, plan: &mut Plan) -> Result<()> {
-        let (voucher, findings) = (self.voucher, &mut plan.findings);
+        let voucher = self.voucher;
+        let findings = &mut plan.findings;
         if self.database.has_engine().await? {
             findings.push(reason!("attach-move-same-database"));
         }
         let sale = self.engine_sale().await?;
+        let unmarked = self.unmarked(sale.as_ref()).await?;
+        let not_loaded = reason!("attach-move-not-loaded", voucher, key = self.stock());
         let Engine { store, keys, conn, .. } = &mut self.engine;
         let ours = keys.sale_keys(ShardId::only(voucher));
         let used = [
@@ -427,7 +431,11 @@ impl Migration {
             findings.push(reason!("attach-move-again", voucher));
             return Ok(());
         }
-        if known.is_some() {
+        if let Some(unmarked) = unmarked {
+            // Instead of the advice to load the stock.
+            findings.retain(|it| *it != not_loaded);
+            findings.push(unmarked);
+        } else if known.is_some() {
             findings.push(reason!("attach-move-exists", voucher));
         } else if conn.query::<u64>(cmd("EXISTS").arg(&ours)).await? > 0 {
             let [sale, ..] = ours;

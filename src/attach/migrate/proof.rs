@@ -73,7 +73,8 @@ fn follows(old: OrderStatus, new: OrderStatus) -> bool {
 impl Migration {
     /// Counts both sides; `back`: the sale came from the engine.
     pub async fn prove(&mut self, back: bool) -> Result<Proof> {
-        let Service { keys, members, waiting, row, orders: rows, .. } = self.read().await?;
+        let Service { keys, members, waiting, replaced, row, orders: rows, .. } =
+            self.read().await?;
         let [mut closed, mut foreign]: [Found; 2] = Default::default();
         let mut of_service: BTreeMap<UserId, (OrderId, OrderStatus)> = BTreeMap::new();
         for row in &rows {
@@ -111,7 +112,7 @@ impl Migration {
             proof.stock_matches = units(buyers, redis_stock)
                 == units(proof.engine.orders, Some(proof.engine.sql_stock));
         } else {
-            for it in &waiting {
+            for it in waiting.iter().filter(|it| !replaced.contains(&it.entry)) {
                 // An entry of an order in SQL is not another order.
                 if let (Some(user), Ok(id)) = (user_id(&it.user), it.order.parse())
                     && !of_service.contains_key(&user)

@@ -7,15 +7,27 @@ use redis::{cmd, pipe};
 use seckill_model::reason;
 use seckill_redis::{Connection, keys::attach_lock, lossy_utf8::Text, scripts};
 
+use tokio::{sync::watch, task::JoinHandle};
+
 use crate::{AttachError, Result};
 
-/// Longer than a step takes, unless the database is slow at each of its statements. Then a second process may work on the
-/// same entry: the row lock of the sale and the order ID keep both from writing its order.
+/// Longer than a step takes. The [`Watchdog`] renews it as well: a second process works on the same entries only if this
+/// one was stopped, or Redis was away, for that long. The row lock of the sale and the order ID keep both from writing an
+/// order then.
 const LEASE: Duration = Duration::from_mins(1);
 
 /// How long a user stays locked if the recovery dies: two statements that reach their time limit. Meanwhile a consumer
 /// acknowledges other entries of this user without an order; the next recovery writes them.
+///
+/// The [`Watchdog`] renews the lock while the order is written, and the last step before the commit confirms that it is held.
+/// What is left is the commit itself: if it is on its way for longer than the lease, because the process was stopped or the
+/// reply was not awaited any longer, or if Redis loses the lock in that time, a consumer may write another order of the user
+/// beside it. No statement can exclude that: the tutorials look for orders before they take the row of the sale. A unique
+/// index on user and sale in the tables of the service does.
 pub(super) const USER_LEASE: Duration = Duration::from_secs(20);
+
+/// How often locks are renewed: one renewal may fail.
+const RENEWAL: Duration = Duration::from_secs(USER_LEASE.as_secs() / 4);
 
 /// The lock, held.
 #[derive(Debug)]
@@ -63,16 +75,82 @@ impl Lease {
         &self.owner
     }
 
-    /// Releases the lock of a user of the service.
-    pub(super) async fn unlock_user(&self, conn: &mut Connection, key: &str) -> Result<()> {
-        let mut call = scripts::ATTACH_UNLOCK_USER.prepare_invoke();
-        call.key(key).arg(&self.owner);
-        conn.invoke::<u8>(&call).await.map(drop).map_err(Into::into)
+    /// The same lock, for the watchdog.
+    fn copy(&self) -> Self {
+        Self { key: self.key.clone(), owner: self.owner.clone() }
     }
 
     async fn call(&self, conn: &mut Connection, lease_ms: u64) -> Result<u8> {
         let mut call = scripts::ATTACH_LOCK.prepare_invoke();
         call.key(&self.key).arg(&self.owner).arg(lease_ms);
         Ok(conn.invoke(&call).await?)
+    }
+}
+
+/// The lock of a user of the service, which the script that takes an entry has acquired.
+#[derive(Clone, Debug)]
+pub(super) struct UserLock {
+    key: String,
+    owner: String,
+}
+
+impl UserLock {
+    pub(super) fn new(key: String, lease: &Lease) -> Self {
+        Self { key, owner: lease.owner.clone() }
+    }
+
+    /// Renews it, unless it is lost: `lua/attach_confirm.lua` finds that out before the commit.
+    pub(super) async fn renew(&self, conn: &mut Connection) -> Result<()> {
+        self.call(conn, USER_LEASE.as_millis() as u64).await
+    }
+
+    /// Releases it.
+    pub(super) async fn release(&self, conn: &mut Connection) -> Result<()> {
+        self.call(conn, 0).await
+    }
+
+    async fn call(&self, conn: &mut Connection, lease_ms: u64) -> Result<()> {
+        let mut call = scripts::ATTACH_LOCK_USER.prepare_invoke();
+        call.key(&self.key).arg(&self.owner).arg(lease_ms);
+        conn.invoke::<u8>(&call).await.map(drop).map_err(Into::into)
+    }
+}
+
+/// Renews the lock of a recovery, and that of the user whose order it writes, while the database takes its time. Both end
+/// if the process dies or is stopped. Ends with its owner.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    user: watch::Sender<Option<UserLock>>,
+    task: JoinHandle<()>,
+}
+
+impl Watchdog {
+    /// Starts it, with a connection of its own.
+    pub(super) fn start(mut conn: Connection, lease: &Lease) -> Self {
+        let (user, guarded) = watch::channel(None::<UserLock>);
+        let lease = lease.copy();
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RENEWAL).await;
+                let user = guarded.borrow().clone();
+                // What is lost is found by the next step that needs it.
+                if let Some(user) = user {
+                    user.renew(&mut conn).await.ok();
+                }
+                lease.renew(&mut conn).await.ok();
+            }
+        });
+        Self { user, task }
+    }
+
+    /// Renews this lock of a user from now on.
+    pub(super) fn guard(&self, lock: Option<UserLock>) {
+        self.user.send_replace(lock);
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }

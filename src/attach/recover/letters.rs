@@ -6,7 +6,7 @@ use seckill_redis::{Connection, keys::attach_dead, lossy_utf8::Text, scripts};
 use serde::Serialize;
 
 use super::{
-    Line, Log, Recovery,
+    Line, Log, Newest, Recovery,
     rows::{Facts, Order, order_of},
 };
 use crate::{
@@ -127,7 +127,10 @@ impl Recovery {
             let order = order.id;
             return refused(reason!("attach-letter-written", letter = id, order, stream));
         }
-        if let (_, Some(fault)) = facts.judge(&Ok(*order)) {
+        let newest = std::iter::once((letter.entry.as_str(), *order));
+        let newest = Newest::read(&mut self.conn, &self.profile, newest).await?;
+        let fault = facts.judge(&Ok(*order)).1.or_else(|| newest.replaced(&letter.entry, order));
+        if let Some(fault) = fault {
             return refused(reason!("attach-letter-fault", letter = id, reason = fault.reason()));
         }
         let now = self.conn.now().await?;
@@ -170,7 +173,7 @@ impl Recovery {
         let added = loop {
             tries += 1;
             // What is checked after this ID was read is known when the letter is added.
-            let last = stream::last_id(&mut self.conn, &self.profile).await?;
+            let last = stream::position(&mut self.conn, &self.profile).await?.last;
             self.check_free(letter, &order).await?;
             let mut replay = scripts::ATTACH_REPLAY.prepare_invoke();
             replay.key(&stream).key(attach_dead(&stream)).key(self.profile.stock(voucher));

@@ -2,21 +2,32 @@
 //!
 //! The service is that of the tutorials: one script admits a buyer (stock, set, entry); a consumer writes the order, unless
 //! its user has any order or a recovery has locked the user, and then acknowledges; a job closes orders in SQL first, and
-//! returns the piece to Redis later; stock is added in SQL first, and in Redis later. Each step of each of them may be
-//! followed by any step of another one, each may stop for good, and a piece or a member of Redis may be lost.
+//! returns the piece to Redis later; stock is added in SQL first, and in Redis later, or taken from Redis first, and from SQL
+//! later; and the piece of a buyer without an order goes back in Redis, while the entry is where it was. Each step of each of
+//! them may be followed by any step of another one, each may stop for good, and a piece or a member of Redis may be lost.
+//! Between a plan and its application, the operator reads it for as long as anything takes.
 //!
 //! | state or step here | code |
 //! | --- | --- |
 //! | [`Moment`] | [`super::stock::Moment`], `lua/attach_moment.lua` |
 //! | [`Recovering::Members`], [`Recovering::Snapshot`] | the parts of a pass: `Watcher::pass`, `Database::snapshot` |
 //! | [`Figures`], [`Figures::target`] | [`super::stock::Figures`] |
-//! | [`Recovering::Compared`] | [`super::stock::Lasting`] |
+//! | `Begin`, `Next`, [`Recovering::Compared`] | `Lasting::pass`, [`super::stock::Compared`] |
 //! | `Write` | `lua/attach_rebuild.lua` |
-//! | `Take`, `Place`, `Acknowledge` | `lua/attach_take.lua`, `rows::place`, `Run::process` |
+//! | `Plan` | `Recovery::judge`: [`super::plan::Buyer`] |
+//! | `Take`, `Place`, `Acknowledge` | `lua/attach_take.lua`, `rows::place`, `Run::acknowledge` |
+//! | the last entry of a user | [`super::newest::Newest`] |
+//! | `Kill`, `LockEnds` | the recovery ends at any step; the lease of the lock of a user (`USER_LEASE`) ends |
+//! | `Prompt` | [`super::plan::SalePlan::redis_stock`], compared in [`super::stock::Compared::target`]; the buyers to remove |
 //!
 //! **What is assumed.** Between its step in SQL and that in Redis, a service takes less time than from the end of the first
 //! of [`PASSES`] passes to the begin of the last, or it never takes the second step. What the set shows (the buyer of a
-//! closed order is still in it) needs no such assumption.
+//! closed order is still in it) needs no such assumption. `Place` looks at the buyers, and at the lock of the user, right
+//! before its commit: a service that gives the piece of a buyer without an order back in the moment between the two, without
+//! the lock of the user, sells it twice; and if the lock ends in that moment, because the process is stopped or Redis loses
+//! it while the commit is on its way for longer than the lease, a consumer may write another order of the user. No server
+//! knows both sides. A statement in the transaction cannot close this: a consumer of the tutorials looks for orders before
+//! it takes the row of the sale. A unique index of the service on user and sale does.
 
 use std::time::Instant;
 
@@ -34,6 +45,8 @@ enum Rule {
     Pages,
     /// Figures of one moment, at rest, that this many passes have seen.
     Moment(u8),
+    /// None is set: entries are processed only.
+    Entries,
 }
 
 /// What happens beside the sale.
@@ -52,6 +65,31 @@ struct Shop {
     /// A recovery also processes entries, and removes buyers if they have neither an order nor an entry.
     operates: bool,
     removes: bool,
+    /// The piece of a buyer without an order goes back in Redis.
+    returns: bool,
+    /// When it is seen that the user of an entry is a buyer.
+    looks: Looks,
+    /// Pieces that Redis has and SQL does not. The service takes them and one more from Redis, and that one from SQL later.
+    surplus: i64,
+    /// A stock is set only if it is the one of the plan, and to what the plan has.
+    compares: bool,
+    /// Of the entries of a user, only the newest one becomes an order.
+    newest: bool,
+    /// The lease of the lock of a user may end while its order is written. The consumer locks the user and looks for orders,
+    /// and writes later, also what was given back.
+    slow: bool,
+    /// The lock is confirmed before the commit.
+    confirms: bool,
+    /// The operator sees the buyers to remove, and no one is removed who has bought since.
+    rechecks: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looks {
+    Never,
+    InThePlan,
+    /// Also when it is taken, and before the commit.
+    Always,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +123,8 @@ struct Order {
 enum Consumer {
     Idle,
     Received(usize),
+    /// It has locked the user and looked for orders: there was none.
+    Looked(usize),
     Handled(usize),
     Dead,
 }
@@ -96,6 +136,13 @@ enum Closer {
     /// The user is no buyer any more; the piece has yet to go back.
     Removed,
     Dead,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Cut {
+    Ready,
+    InRedis,
+    Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,8 +177,8 @@ enum Recovering {
     Members(Pass, u8),
     Snapshot(Pass, Figures, u8),
     Compared(Moment, Figures, u8, u8),
-    /// An entry is taken and its user is locked; then its order is in SQL.
-    Taken(usize),
+    /// An entry is taken and its user is locked, to write it or because its user has bought again; then its order is in SQL.
+    Taken(usize, bool),
     Placed(usize),
     /// The rule by pages: buyers without an order; entries that will become one; the stock.
     Settled(Moment, u32),
@@ -149,14 +196,25 @@ struct State {
     consumer: Consumer,
     closer: Closer,
     restock: Restock,
+    cut: Cut,
     lost: bool,
     killed: bool,
     locked: Option<usize>,
     /// Passes that began since the service did something in SQL and not yet in Redis.
     waits: u8,
     recovering: Recovering,
+    /// An entry that the operator has seen, where it was, and whether its user had bought again.
+    planned: Option<(usize, At, bool)>,
+    /// The stock that the operator has seen, and the planned one.
+    prompt: Option<(i64, i64)>,
+    /// The buyers to remove that the operator has seen, and the number of orders then.
+    removal: Option<(u8, usize)>,
     /// A recovery has raised the stock.
     raised: bool,
+    /// It has written an order that was given back.
+    revived: bool,
+    /// It has removed a buyer who has bought since the plan.
+    wronged: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,12 +229,17 @@ enum Step {
     CloserDies,
     RestockInSql,
     RestockInRedis,
+    CutInRedis,
+    CutInSql,
+    GiveBack(usize),
     LosePiece,
     LoseMember(usize),
+    Prompt,
     Begin,
     Next,
     Write,
-    Take(usize),
+    Plan(usize),
+    Take,
     Place,
     Acknowledge,
     Kill,
@@ -204,10 +267,20 @@ impl State {
         (0..USERS).filter(|user| self.buyers[*user]).fold(0, |bits, user| bits | 1 << user)
     }
 
-    /// What buyers were told and nobody has taken back. A user with a live order gets no second one.
+    /// What buyers were promised and what was not taken back. A user with a live order gets no second one.
     fn promises(&self) -> i64 {
         let stands = |it: &&Order| it.row != Row::None || !self.has(it.user, Row::Live);
         self.orders.iter().filter(|it| !it.ended).filter(stands).count() as i64
+    }
+
+    /// The user has bought nothing after this order.
+    fn is_last(&self, id: usize) -> bool {
+        !self.orders.iter().skip(id + 1).any(|it| it.user == self.orders[id].user)
+    }
+
+    /// The consumer has locked the user.
+    fn consumer_locks(&self, user: usize) -> bool {
+        matches!(self.consumer, Consumer::Looked(id) if self.orders[id].user == user)
     }
 
     /// The user has an entry that is not acknowledged.
@@ -226,9 +299,11 @@ impl State {
             && self.sql_stock > 0
     }
 
-    /// The service did something in SQL and has yet to do it in Redis.
+    /// The service did something on one side and has yet to do it on the other.
     fn is_between(&self) -> bool {
-        matches!(self.closer, Closer::InSql(_) | Closer::Removed) || self.restock == Restock::InSql
+        matches!(self.closer, Closer::InSql(_) | Closer::Removed)
+            || self.restock == Restock::InSql
+            || self.cut == Cut::InRedis
     }
 
     /// The figures, and the bits of the buyers with neither an order nor an entry.
@@ -260,7 +335,7 @@ impl Model for Shop {
 
     fn init_states(&self) -> Vec<State> {
         vec![State {
-            stock: self.pieces,
+            stock: self.pieces + self.surplus,
             buyers: [false; USERS],
             orders: Vec::new(),
             sql_stock: self.pieces,
@@ -268,12 +343,18 @@ impl Model for Shop {
             consumer: Consumer::Idle,
             closer: Closer::Idle,
             restock: Restock::Ready,
+            cut: Cut::Ready,
             lost: false,
             killed: false,
             locked: None,
             waits: 0,
             recovering: Recovering::Idle,
+            planned: None,
+            prompt: None,
+            removal: None,
             raised: false,
+            revived: false,
+            wronged: false,
         }]
     }
 
@@ -288,14 +369,27 @@ impl Model for Shop {
         if self.restocks {
             steps.extend([Step::RestockInSql, Step::RestockInRedis]);
         }
+        if self.surplus > 0 {
+            steps.extend([Step::CutInRedis, Step::CutInSql, Step::Prompt]);
+        }
+        if self.returns {
+            steps.extend((0..self.users).map(Step::GiveBack));
+            steps.push(Step::ReturnToRedis);
+        }
+        if self.removes && self.returns {
+            steps.push(Step::Prompt);
+        }
         if self.loses {
             steps.push(Step::LosePiece);
             steps.extend((0..USERS).map(Step::LoseMember));
         }
-        steps.extend([Step::Begin, Step::Next, Step::Write, Step::Kill]);
+        if self.rule != Rule::Entries {
+            steps.extend([Step::Begin, Step::Next, Step::Write]);
+        }
+        steps.push(Step::Kill);
         if self.operates {
-            steps.extend((0..state.orders.len()).map(Step::Take));
-            steps.extend([Step::Place, Step::Acknowledge, Step::LockEnds]);
+            steps.extend((0..state.orders.len()).map(Step::Plan));
+            steps.extend([Step::Take, Step::Place, Step::Acknowledge, Step::LockEnds]);
         }
     }
 
@@ -312,6 +406,9 @@ impl Model for Shop {
             | Step::CloserDies
             | Step::RestockInSql
             | Step::RestockInRedis
+            | Step::CutInRedis
+            | Step::CutInSql
+            | Step::GiveBack(_)
             | Step::LosePiece
             | Step::LoseMember(_) => self.give_back(&mut state, step),
             _ => self.recover(&mut state, step),
@@ -336,6 +433,13 @@ impl Model for Shop {
             Property::always("SQL never sells more than it has", |_, state: &State| {
                 let live = state.orders.iter().filter(|it| it.row == Row::Live).count() as i64;
                 state.sql_stock >= 0 && state.sql_stock + live == state.pieces
+            }),
+            Property::always(
+                "no order is written that was given back",
+                |shop: &Self, state: &State| shop.looks != Looks::Always || !state.revived,
+            ),
+            Property::always("no buyer is removed who has bought since", |_, state: &State| {
+                !state.wronged
             }),
             // Without it, the rule could pass by doing nothing.
             Property::sometimes("a lost piece is raised again", |shop: &Self, state: &State| {
@@ -363,11 +467,27 @@ impl Shop {
                 state.orders[id].at = At::Pending;
                 state.consumer = Consumer::Received(id);
             }
+            (Step::Handle, Consumer::Received(id)) if self.slow => {
+                let user = state.orders[id].user;
+                let has_any = state.has(user, Row::Live) || state.has(user, Row::Closed);
+                let may = state.locked != Some(user) && !has_any;
+                state.consumer = if may { Consumer::Looked(id) } else { Consumer::Handled(id) };
+            }
+            (Step::Handle, Consumer::Looked(id)) => {
+                // The order ID is the primary key.
+                if state.orders[id].row == Row::None && state.sql_stock > 0 {
+                    state.orders[id].row = Row::Live;
+                    state.sql_stock -= 1;
+                }
+                state.consumer = Consumer::Handled(id);
+            }
             (Step::Handle, Consumer::Received(id)) => {
                 let user = state.orders[id].user;
                 // It counts closed orders as well, and gives up if it does not get the lock.
                 let has_any = state.has(user, Row::Live) || state.has(user, Row::Closed);
-                if state.locked != Some(user) && !has_any && state.sql_stock > 0 {
+                // What it has given back, it does not write.
+                let may = !has_any && !state.orders[id].ended;
+                if state.locked != Some(user) && may && state.sql_stock > 0 {
                     state.orders[id].row = Row::Live;
                     state.sql_stock -= 1;
                 }
@@ -377,7 +497,10 @@ impl Shop {
                 state.orders[id].at = At::Passed;
                 state.consumer = Consumer::Idle;
             }
-            (Step::ConsumerDies, Consumer::Received(_) | Consumer::Handled(_)) => {
+            (
+                Step::ConsumerDies,
+                Consumer::Received(_) | Consumer::Looked(_) | Consumer::Handled(_),
+            ) => {
                 state.consumer = Consumer::Dead;
             }
             _ => return false,
@@ -415,6 +538,26 @@ impl Shop {
                 state.stock += 1;
                 state.restock = Restock::Done;
             }
+            (Step::CutInRedis, ..)
+                if state.cut == Cut::Ready && state.stock == self.pieces + self.surplus =>
+            {
+                state.stock = self.pieces - 1;
+                state.cut = Cut::InRedis;
+            }
+            (Step::CutInSql, ..) if state.cut == Cut::InRedis && state.sql_stock > 0 => {
+                state.sql_stock -= 1;
+                state.pieces -= 1;
+                state.cut = Cut::Done;
+            }
+            (Step::GiveBack(user), Closer::Idle, _)
+                if state.buyers[user] && !state.has(user, Row::Live) =>
+            {
+                let of_user = state.orders.iter_mut().filter(|it| it.user == user);
+                of_user.filter(|it| it.row == Row::None).for_each(|it| it.ended = true);
+                state.buyers[user] = false;
+                state.closer = if self.in_two { Closer::Removed } else { Closer::Idle };
+                state.stock += i64::from(!self.in_two);
+            }
             (Step::LosePiece, ..) if !state.lost && state.stock > 0 => {
                 state.stock -= 1;
                 state.lost = true;
@@ -441,15 +584,24 @@ impl Shop {
             }
             Step::LockEnds => {
                 let holds =
-                    matches!(state.recovering, Recovering::Taken(_) | Recovering::Placed(_));
-                return !holds && state.locked.take().is_some();
+                    matches!(state.recovering, Recovering::Taken(..) | Recovering::Placed(_));
+                return (!holds || self.slow) && state.locked.take().is_some();
             }
-            Step::Take(id) => return state.recovering == Recovering::Idle && Self::take(state, id),
+            Step::Plan(id) => return self.plan(state, id),
+            Step::Prompt if self.surplus == 0 => return Self::see_removed(state),
+            Step::Prompt => return Self::prompt(state),
             _ => {}
         }
         let next = match (step, state.recovering.clone()) {
-            (Step::Place, Recovering::Taken(id)) => {
-                if state.orders[id].row == Row::None && !state.can_write(id) {
+            (Step::Take, Recovering::Idle) => return self.take(state),
+            // Rolled back; an entry that was passed is acknowledged again.
+            (Step::Place, Recovering::Taken(id, false)) if !self.is_confirmed(state, id) => {
+                state.locked = None;
+                Recovering::Idle
+            }
+            (Step::Place, Recovering::Taken(id, is_replaced)) => {
+                let is_given_up = is_replaced || !state.can_write(id);
+                if state.orders[id].row == Row::None && is_given_up {
                     // Copied to the dead letters and acknowledged in one step.
                     state.orders[id].buried = true;
                     state.orders[id].at = At::Passed;
@@ -458,6 +610,8 @@ impl Shop {
                 } else {
                     if state.orders[id].row == Row::None {
                         state.orders[id].row = Row::Live;
+                        state.revived |= state.orders[id].ended;
+                        state.orders[id].ended = false;
                         state.sql_stock -= 1;
                     }
                     Recovering::Placed(id)
@@ -471,6 +625,7 @@ impl Shop {
             (Step::Begin | Step::Next | Step::Write, before) => match self.rule {
                 Rule::Pages => return Self::by_pages(state, step, before),
                 Rule::Moment(passes) => return self.by_moments(state, step, before, passes),
+                Rule::Entries => return false,
             },
             _ => return false,
         };
@@ -478,26 +633,80 @@ impl Shop {
         true
     }
 
-    fn take(state: &mut State, id: usize) -> bool {
+    /// An entry that the operator sees in a plan.
+    fn plan(&self, state: &mut State, id: usize) -> bool {
         let Order { user, at, row, buried, .. } = state.orders[id];
-        let first = state.orders.iter().position(|it| it.at == At::Undelivered);
-        let is_last = !state.orders.iter().skip(id + 1).any(|it| it.user == user);
+        let is_last = state.is_last(id);
+        let is_replaced = self.newest && !is_last;
         let may = match at {
-            At::Undelivered => first == Some(id),
-            At::Pending => true,
+            At::Undelivered | At::Pending => {
+                self.looks == Looks::Never || state.buyers[user] || is_replaced
+            }
             // The set stands for the newest entry of a user.
             At::Passed => {
                 let lacks = row == Row::None && state.buyers[user] && !state.has(user, Row::Live);
-                lacks && is_last && !buried && !state.waits(user)
+                // An older one in flight does not count.
+                lacks && is_last && !buried && (self.newest || !state.waits(user))
             }
         };
-        if !may || state.locked.is_some() {
-            return false;
+        let may = may && state.recovering == Recovering::Idle && state.planned.is_none();
+        if may {
+            state.planned = Some((id, at, is_replaced));
         }
-        state.orders[id].at = At::Pending;
-        state.locked = Some(user);
-        state.recovering = Recovering::Taken(id);
+        may
+    }
+
+    fn take(&self, state: &mut State) -> bool {
+        let Some((id, planned, is_replaced)) = state.planned.take() else { return false };
+        let Order { user, at, .. } = state.orders[id];
+        let first = state.orders.iter().position(|it| it.at == At::Undelivered);
+        let may = match (planned, at) {
+            (At::Undelivered, At::Undelivered) => first == Some(id),
+            (At::Passed, At::Passed) | (_, At::Pending) => true,
+            _ => false,
+        };
+        let may = may && (is_replaced || self.is_promised(state, id));
+        if may && state.locked.is_none() && !state.consumer_locks(user) {
+            state.orders[id].at = At::Pending;
+            state.locked = Some(user);
+            state.recovering = Recovering::Taken(id, is_replaced);
+        }
         true
+    }
+
+    fn is_promised(&self, state: &State, id: usize) -> bool {
+        let is_known = state.buyers[state.orders[id].user] && (!self.newest || state.is_last(id));
+        self.looks != Looks::Always || is_known
+    }
+
+    /// The last look before the commit.
+    fn is_confirmed(&self, state: &State, id: usize) -> bool {
+        let is_locked = state.locked == Some(state.orders[id].user);
+        self.is_promised(state, id) && (is_locked || !self.confirms)
+    }
+
+    /// The buyers to remove that the operator sees in a plan.
+    fn see_removed(state: &mut State) -> bool {
+        let (_, without) = state.figures(state.members(), &state.moment());
+        let removal = Some((without, state.orders.len()));
+        let is_new =
+            without != 0 && state.recovering == Recovering::Idle && state.removal != removal;
+        if is_new {
+            state.removal = removal;
+        }
+        is_new
+    }
+
+    /// The stock that the operator sees in a plan.
+    fn prompt(state: &mut State) -> bool {
+        let (figures, _) = state.figures(state.members(), &state.moment());
+        let target = figures.target().filter(|_| state.recovering == Recovering::Idle);
+        let prompt = target.map(|target| (state.stock, target));
+        let is_new = prompt.is_some() && prompt != state.prompt;
+        if is_new {
+            state.prompt = prompt;
+        }
+        is_new
     }
 
     /// The rule that this one has replaced.
@@ -551,12 +760,19 @@ impl Shop {
         let now = state.moment();
         state.recovering = match (step, before) {
             (Step::Begin, before @ (Recovering::Idle | Recovering::Compared(..))) => {
-                // What is assumed of the service: its second step comes before the last of the passes begins. The first
-                // one may have begun before its first step.
-                if state.is_between() && state.waits + 2 >= PASSES {
+                if self.surplus > 0 && state.prompt.is_none() {
                     return false;
                 }
-                state.waits += u8::from(state.is_between());
+                if self.removes && self.returns && state.removal.is_none() {
+                    return false;
+                }
+                // What is assumed of the service: its second step comes before the last of the passes begins. The first
+                // one may have begun before its first step. Passes of a planned lowering do not wait for it.
+                let waits = state.prompt.is_none_or(|(now, after)| after > now);
+                if waits && state.is_between() && state.waits + 2 >= PASSES {
+                    return false;
+                }
+                state.waits = (state.waits + u8::from(state.is_between())).min(PASSES);
                 match before {
                     Recovering::Compared(moment, figures, _, seen)
                         if moment == now && seen < passes =>
@@ -583,16 +799,29 @@ impl Shop {
             (Step::Write, Recovering::Compared(moment, mut figures, without, seen))
                 if seen == passes =>
             {
+                let (seen, count) = state.removal.take().unwrap_or((u8::MAX, usize::MAX));
+                let removed: Vec<usize> =
+                    (0..USERS).filter(|user| without & seen & 1 << user != 0).collect();
+                let bought = state.orders.get(count..).unwrap_or_default();
+                let has_bought =
+                    removed.iter().any(|user| bought.iter().any(|it| it.user == *user));
+                if self.rechecks && has_bought {
+                    return Self::gives_up(state);
+                }
                 if moment == now && self.removes && figures.in_flight == Some(0) {
-                    for user in (0..USERS).filter(|user| without & 1 << user != 0) {
+                    state.wronged |= has_bought;
+                    for user in removed.iter().copied() {
                         state.buyers[user] = false;
                         let lost = state.orders.iter_mut().filter(|it| it.user == user);
                         lost.for_each(|it| it.ended = true);
                     }
-                    figures.without_order = Some(0);
+                    let left = without.count_ones() as usize - removed.len();
+                    figures.without_order = Some(left as u64);
                 }
+                let prompt = state.prompt.take();
                 if moment == now
                     && let Some(target) = figures.target()
+                    && (!self.compares || prompt.is_none_or(|it| it == (moment.stock, target)))
                 {
                     state.raised |= target > state.stock;
                     state.stock = target;
@@ -621,6 +850,14 @@ const SALE: Shop = Shop {
     loses: false,
     operates: false,
     removes: false,
+    returns: false,
+    looks: Looks::Always,
+    surplus: 0,
+    compares: true,
+    newest: true,
+    slow: false,
+    confirms: true,
+    rechecks: true,
 };
 
 /// Explores all states, or those up to the first fault; returns what does not hold, with the steps that show it.
@@ -649,6 +886,7 @@ fn explore(what: &str, shop: Shop) -> Vec<&'static str> {
 }
 
 const TWICE: [&str; 1] = ["no piece is promised twice"];
+const REVIVED: [&str; 1] = ["no order is written that was given back"];
 const NONE: [&str; 0] = [];
 
 /// The rule that judged each page at a moment of its own, and took a closed order for a returned one: the model sees both.
@@ -671,6 +909,69 @@ fn one_pass_is_not_enough() {
     assert_eq!(explore("one pass, restocked in SQL first", restocks), TWICE);
     let in_two = Shop { closes: true, in_two: true, ..hasty };
     assert_eq!(explore("one pass, returned in two steps", in_two), TWICE);
+}
+
+/// The service gives a piece back while the operator reads the plan: the entry is no promise any more, wherever it waits.
+#[test]
+fn an_entry_that_is_taken_without_a_look_at_its_buyer_sells_a_piece_twice() {
+    let returns = Shop { users: 2, orders: 2, operates: true, returns: true, ..SALE };
+    for looks in [Looks::Never, Looks::InThePlan] {
+        let shop = Shop { looks, ..returns.clone() };
+        assert_eq!(explore(&format!("given back, looks {looks:?}"), shop), TWICE);
+    }
+}
+
+#[test]
+fn an_entry_whose_buyer_was_given_back_sells_no_piece_twice() {
+    let returns = Shop { operates: true, returns: true, ..SALE };
+    let entries = Shop { rule: Rule::Entries, ..returns.clone() };
+    assert_eq!(explore("given back since the plan", entries), NONE);
+    let in_two = Shop { users: 2, orders: 2, in_two: true, ..returns };
+    assert_eq!(explore("given back in two steps, and stocks are set", in_two), NONE);
+}
+
+/// The user has bought again, and the service has replied with another order: wherever the older entry waits, and whenever the
+/// newer one is added.
+#[test]
+fn an_entry_whose_user_has_bought_again_is_not_written() {
+    let returns = Shop { rule: Rule::Entries, operates: true, returns: true, ..SALE };
+    let any = Shop { users: 1, orders: 2, newest: false, ..returns.clone() };
+    assert_eq!(explore("bought again, any entry", any), REVIVED);
+    let again = Shop { users: 2, ..returns };
+    assert_eq!(explore("bought again, the newest entry", again), NONE);
+}
+
+/// The database takes longer than the lease of the lock, and a consumer locks the user meanwhile.
+#[test]
+fn an_order_is_committed_only_under_the_lock_of_its_user() {
+    let entries = Shop { rule: Rule::Entries, users: 1, pieces: 2, operates: true, ..SALE };
+    let slow = Shop { returns: true, slow: true, ..entries };
+    let trusts = Shop { confirms: false, ..slow.clone() };
+    assert_eq!(explore("the lock ends, trusted", trusts), ["a user has one live order"]);
+    assert_eq!(explore("the lock ends, confirmed", slow.clone()), NONE);
+    let two = Shop { users: 2, ..slow };
+    assert_eq!(explore("the lock ends, confirmed, two users", two), NONE);
+}
+
+/// The consumer acknowledges an entry without an order while the operator reads the plan: its buyer is one with nothing, as
+/// the one whom the operator has seen.
+#[test]
+fn a_buyer_who_has_bought_since_the_plan_is_not_removed() {
+    let removes = Shop { users: 1, operates: true, returns: true, removes: true, ..SALE };
+    let trusts = Shop { rechecks: false, ..removes.clone() };
+    let wronged = ["no buyer is removed who has bought since"];
+    assert_eq!(explore("bought since the plan, removed", trusts), wronged);
+    assert_eq!(explore("bought since the plan", removes), NONE);
+}
+
+/// The service takes stock from Redis while the operator reads a plan that lowers it, and from SQL later: a lowering does not
+/// wait, and what is less than SQL has would be raised.
+#[test]
+fn a_stock_that_was_changed_since_the_plan_is_not_set() {
+    let cuts = Shop { users: 2, pieces: 2, orders: 2, surplus: 1, ..SALE };
+    let trusts = Shop { compares: false, ..cuts.clone() };
+    assert_eq!(explore("cut in Redis since the plan, trusted", trusts), TWICE);
+    assert_eq!(explore("cut in Redis since the plan", cuts), NONE);
 }
 
 #[test]

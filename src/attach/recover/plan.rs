@@ -5,7 +5,8 @@ use seckill_model::{
 };
 use serde::Serialize;
 
-use super::rows::Order;
+use super::{newest::Newest, rows::Order};
+use crate::stream::Position;
 
 /// What a recovery would do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -22,6 +23,9 @@ pub struct Plan {
     pub entries: Vec<EntryPlan>,
     /// Entries of buyers without an order that the group has passed, and why they cannot become an order: left alone.
     pub unwritable: Vec<EntryPlan>,
+    /// Entries in flight of users who are no buyers in Redis: the service has given their pieces back, or Redis has lost
+    /// the buyers. Which of the two cannot be seen, so they are left alone.
+    pub not_promised: Vec<EntryPlan>,
     /// Entries in flight that a live consumer may be processing, or that are not old enough: left alone.
     pub left: u64,
     /// Entries in flight whose sale has moved to an engine: left alone.
@@ -32,6 +36,9 @@ pub struct Plan {
     pub sales: Vec<SalePlan>,
     /// Keys of a stock or of buyers that hold another value: their sales are not rebuilt.
     pub unreadable: Vec<ForeignKey>,
+    /// Sales without a stock whose mark Redis does not have, and may have lost: whether they have moved to an engine is
+    /// unknown, so no stock is loaded and no order written.
+    pub maybe_moved: Vec<VoucherId>,
     /// Whether the buyers of all sales were compared with the orders: there may be more than one pass reads.
     pub buyers_compared: bool,
     /// Whether the stock in Redis was compared: not while users buy, and only if all entries were read.
@@ -40,6 +47,12 @@ pub struct Plan {
     pub is_replica: Option<bool>,
     /// How long a difference of stocks must last before a stock is raised or a buyer removed, in milliseconds.
     pub wait_ms: u64,
+    /// How far the stream had come before anything was read.
+    #[serde(skip)]
+    pub(super) position: Position,
+    /// The newest entries of the users of these entries.
+    #[serde(skip)]
+    pub(super) newest: Newest,
 }
 
 /// A group to create.
@@ -51,7 +64,7 @@ pub struct NewGroup {
     pub again: u64,
 }
 
-/// One stuck entry.
+/// One entry: stuck, or left alone for a reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EntryPlan {
     /// Its ID.
@@ -78,16 +91,40 @@ pub struct EntryPlan {
     pub passed: bool,
     /// The dead letter of its order, which an earlier recovery has made.
     pub letter: Option<String>,
-    /// Undelivered entries before it whose sale has moved: they are delivered with it, and left alone.
+    /// Undelivered entries before it whose sale has moved, or whose user is no buyer: they are delivered with it, and
+    /// left alone.
     #[serde(skip)]
     pub(super) behind: Vec<String>,
+    /// What Redis has of its user.
+    #[serde(skip)]
+    pub(super) buyer: Buyer,
+}
+
+/// What Redis has of the user of an entry. An order is written only for a piece that no other user can buy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Buyer {
+    /// The user is among the buyers.
+    Member,
+    /// Redis has no stock of the sale, which has not moved (`--not-moved`): it sells nothing, and whether the user is
+    /// still among the buyers does not matter.
+    LostSale,
+    /// The sale has no stock, and may have moved to an engine.
+    MaybeMoved,
+    /// The user is no buyer of a sale that has a stock, or the buyers cannot be read.
+    #[default]
+    Unknown,
 }
 
 impl EntryPlan {
+    /// The order that it asks for.
+    pub(super) fn asked(&self) -> Option<Order> {
+        let (id, user, voucher) = (self.order_id?, self.user_id?, self.voucher_id?);
+        Some(Order { id, user, voucher })
+    }
+
     /// The order that it is planned to become.
     pub(super) fn order(&self) -> Option<Order> {
-        let (id, user, voucher) = (self.order_id?, self.user_id?, self.voucher_id?);
-        (self.action == RecoveryAction::Process).then_some(Order { id, user, voucher })
+        self.asked().filter(|_| self.action == RecoveryAction::Process)
     }
 
     /// Where it waits, for the script that takes it.
@@ -117,7 +154,7 @@ pub struct SalePlan {
     pub buyers_without_order: Vec<String>,
     /// Buyers whose only orders are closed, without an entry: their pieces are not sold again, and they are not removed.
     pub buyers_with_closed_order: Vec<String>,
-    /// Whether they are removed.
+    /// Whether `buyers_without_order` are removed.
     pub remove_buyers: bool,
 }
 
@@ -178,12 +215,16 @@ pub struct Applied {
     pub dead_letters: u64,
     /// Entries that their consumer has processed or received again since the plan, or whose sale moves.
     pub changed: u64,
+    /// Entries left alone because the service has given their pieces back since the plan. Their users may have bought again.
+    pub not_promised: u64,
     /// Entries left alone because the lock of their user is held: a consumer may be writing an order of this user.
     pub locked: u64,
     /// Planned entries that were not processed, because of the limit, a signal or an error.
     pub left: u64,
     /// Buyers added.
     pub added_buyers: u64,
+    /// Buyers that were not added, because their orders were closed since the plan, or their sale is on sale again.
+    pub skipped_buyers: u64,
     /// Buyers removed.
     pub removed_buyers: u64,
     /// Sales whose stock in Redis was set.
@@ -197,7 +238,9 @@ pub struct Applied {
 impl Applied {
     /// Whether the whole plan was applied.
     pub fn is_complete(&self) -> bool {
-        self.left == 0 && self.locked == 0 && self.stale.is_empty() && !self.cut_short
+        self.left + self.locked + self.not_promised + self.skipped_buyers == 0
+            && self.stale.is_empty()
+            && !self.cut_short
     }
 }
 

@@ -1,6 +1,6 @@
 //! What SQL has of the orders of entries, and the transaction that writes one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use redis::FromRedisValue;
 use seckill_model::{
@@ -19,17 +19,17 @@ use crate::{
 
 /// The order that an entry asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Order {
-    pub(super) id: OrderId,
-    pub(super) user: UserId,
-    pub(super) voucher: VoucherId,
+pub(crate) struct Order {
+    pub(crate) id: OrderId,
+    pub(crate) user: UserId,
+    pub(crate) voucher: VoucherId,
 }
 
 /// An order, or why the entry has none.
-pub(super) type Asked = Result<Order, OrderError>;
+pub(crate) type Asked = Result<Order, OrderError>;
 
 /// The order of an entry with these fields.
-pub(super) fn order_of(profile: &Profile, fields: Option<&[(Text, Text)]>) -> Asked {
+pub(crate) fn order_of(profile: &Profile, fields: Option<&[(Text, Text)]>) -> Asked {
     let fields = fields.ok_or(OrderError::Gone)?;
     if let Some(fault) = stream::fault_of(profile, fields) {
         return Err(OrderError::Fields(fault.reason()));
@@ -45,6 +45,21 @@ pub(super) fn order_of(profile: &Profile, fields: Option<&[(Text, Text)]>) -> As
     let id = OrderId::from_i64(number(&names.order)? as i64).ok_or(OrderError::Gone)?;
     let (user, voucher) = (UserId(number(&names.user)?), VoucherId(number(&names.voucher)?));
     Ok(Order { id, user, voucher })
+}
+
+/// Whether it matters to an entry with this verdict that the service still promises the piece: it becomes an order, or a dead
+/// letter that can be replayed once its cause is gone. What is in SQL, or was settled by another order, becomes neither.
+pub(super) fn is_promise(verdict: Verdict, fault: Option<&OrderError>) -> bool {
+    let is_settled = matches!(
+        fault,
+        Some(
+            OrderError::Holds { .. }
+                | OrderError::Closed { .. }
+                | OrderError::BoughtAgain { .. }
+                | OrderError::IdTaken(_)
+        )
+    );
+    verdict == Verdict::Stuck || (verdict == Verdict::Refused && !is_settled)
 }
 
 /// What SQL has of some orders.
@@ -218,12 +233,18 @@ fn order_row(profile: &Profile, row: &[Option<String>; 3]) -> Result<(i64, i64, 
     ))
 }
 
-/// Rejects a table of orders with a column that must have a value, and that is not `filled`.
-pub(crate) async fn check_columns(
+/// Rejects a table of orders with a column that must have a value, and that is not `filled`; and tables without
+/// transactions, in which a tried or refused order would stay.
+pub(crate) async fn check_tables(
     database: &Database,
     profile: &Profile,
     filled: &[&str],
 ) -> Result<()> {
+    if let Some((table, engine)) = database.without_transactions(profile).await? {
+        let found = reason!("attach-storage-engine", table = table.as_str(), engine);
+        let refused = reason!("attach-storage-engine-refused", found, table);
+        return Err(AttachError::Mismatch(refused));
+    }
     let table = profile.tables.order.as_str();
     let (schema, name) = table.rsplit_once('.').unwrap_or(("", table));
     let of_schema = |current: &str| match schema {
@@ -263,6 +284,12 @@ pub(crate) async fn check_columns(
     Err(AttachError::Mismatch(reason!("attach-recover-columns", table, columns)))
 }
 
+/// Whether the database did not process a statement, so that the error says nothing about it. The connection may be in the
+/// middle of it: another one has to replace it.
+pub(super) fn is_outage(error: &AttachError) -> bool {
+    matches!(error, AttachError::Store(error) if error.is_outage())
+}
+
 /// Tries to write an order and rolls it back, so that a database that takes no writes is found before an entry is taken.
 /// Returns whether it may be written.
 pub(super) async fn try_write(
@@ -272,49 +299,114 @@ pub(super) async fn try_write(
     order: Order,
 ) -> Result<bool> {
     database.in_time(conn.command("BEGIN")).await?;
-    let tried = attempt(database, conn, profile, order).await;
+    let tried = match attempt(database, conn, profile, order).await {
+        Err(error) if is_outage(&error) => return Err(error),
+        tried => tried,
+    };
     let ended = database.in_time(conn.command("ROLLBACK")).await;
     let tried = tried?;
     ended?;
     Ok(tried.is_some_and(|(verdict, _)| verdict == Verdict::Stuck))
 }
 
-/// Writes the order of an entry in one transaction with the stock, unless SQL does not allow it.
+/// Whether an order may be committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Confirmed {
+    Yes,
+    /// The lock of its user is lost: a consumer may be writing another order of this user.
+    LockLost,
+    /// Its sale moves or has moved to an engine.
+    Moved,
+    /// The service has given the piece back.
+    NotPromised,
+}
+
+/// What came of the transaction of an order.
+#[derive(Debug)]
+pub(super) enum Placed {
+    /// Written if `Stuck`; otherwise rolled back, with what SQL has.
+    Judged(Verdict, Option<OrderError>),
+    /// Rolled back, because it was not confirmed.
+    NotConfirmed(Confirmed),
+}
+
+/// Writes the order of an entry in one transaction with the stock, unless SQL does not allow it, or it is not `confirmed`:
+/// the last step before the commit.
+///
+/// # Errors
+/// The database has rejected or not processed a statement: nothing is written, except if the outcome of the commit is
+/// unknown.
 pub(super) async fn place(
     database: &Database,
     conn: &mut PlainConnection,
     profile: &Profile,
     order: Order,
-) -> Result<(Verdict, Option<OrderError>)> {
+    confirmed: impl Future<Output = Result<Confirmed>>,
+) -> Result<Placed> {
     database.in_time(conn.command("BEGIN")).await?;
-    let judged = attempt(database, conn, profile, order).await;
-    let end = match &judged {
-        Ok(Some((Verdict::Stuck, _))) => "COMMIT",
-        _ => "ROLLBACK",
+    let judged = match attempt(database, conn, profile, order).await {
+        Err(error) if is_outage(&error) => return Err(error),
+        judged => judged,
     };
+    let confirmed = match &judged {
+        Ok(Some((Verdict::Stuck, _))) => Some(confirmed.await),
+        _ => None,
+    };
+    let end = if let Some(Ok(Confirmed::Yes)) = confirmed { "COMMIT" } else { "ROLLBACK" };
     let ended = database.in_time(conn.command(end)).await;
     let judged = judged?;
+    if let Some(other) = confirmed.transpose()?.filter(|it| *it != Confirmed::Yes) {
+        ended?;
+        return Ok(Placed::NotConfirmed(other));
+    }
     ended.map_err(|error| match end {
         "COMMIT" => StoreError::Unknown(error.reason()),
         _ => error,
     })?;
-    if let Some(judged) = judged {
-        return Ok(judged);
+    if let Some((verdict, fault)) = judged {
+        return Ok(Placed::Judged(verdict, fault));
     }
     // Another writer has inserted it meanwhile; what it has committed is visible after the transaction.
-    match Facts::read(database, conn, profile, &[order]).await?.judge(&Ok(order)) {
+    Ok(match Facts::read(database, conn, profile, &[order]).await?.judge(&Ok(order)) {
         // Another unique key than that of the order ID, for example of an order that is closed.
-        (Verdict::Stuck, _) => Ok(refused(reason!("attach-recover-unique").to_string())),
-        judged => Ok(judged),
-    }
+        (Verdict::Stuck, _) => {
+            let why = reason!("attach-recover-unique").to_string();
+            Placed::Judged(Verdict::Refused, Some(OrderError::Rejected(why)))
+        }
+        (verdict, fault) => Placed::Judged(verdict, fault),
+    })
 }
 
-fn refused(why: String) -> (Verdict, Option<OrderError>) {
-    (Verdict::Refused, Some(OrderError::Rejected(why)))
+/// Those of these users who have a live order in this sale.
+pub(super) async fn live_users(
+    database: &Database,
+    conn: &mut PlainConnection,
+    profile: &Profile,
+    voucher: VoucherId,
+    users: &[String],
+) -> Result<HashSet<String>> {
+    let names = database.names(profile);
+    let Profile { tables, order, .. } = &names;
+    let ids: Vec<i64> = users.iter().filter_map(|it| it.parse().ok()).collect();
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let sql = format!(
+        "SELECT {} FROM {} WHERE {} = $1 AND {} IN ({}) AND {} = 1",
+        text(&order.user),
+        tables.order,
+        order.voucher,
+        order.user,
+        places(2, ids.len()),
+        is_live(&names),
+    );
+    let values = [&[voucher.0 as i64], &ids[..]].concat();
+    let rows = database.in_time(conn.texts::<1>(&sql, &values)).await?;
+    Ok(rows.into_iter().flatten().flatten().map(|it| it.trim().to_owned()).collect())
 }
 
 /// The statements of the transaction; the verdict is `Stuck` if it may commit, and `None` if a unique key rejects the
-/// order.
+/// order. It fails with whatever the database says.
 async fn attempt(
     database: &Database,
     conn: &mut PlainConnection,
@@ -344,12 +436,14 @@ async fn attempt(
         "INSERT INTO {} ({}, {}, {}) VALUES ($1, $2, $3)",
         tables.order, names.id, names.user, names.voucher
     );
-    match database.in_time(conn.insert(insert, &[id, user, voucher])).await {
-        Ok(1) => Ok(Some(judged)),
-        Ok(_) => Ok(None),
-        Err(StoreError::Rejected(why)) => Ok(Some(refused(why.to_string()))),
-        Err(other) => Err(other.into()),
+    if database.in_time(conn.insert(insert, &[id, user, voucher])).await? != 1 {
+        return Ok(None);
     }
+    if matches!(database.name(), "postgres" | "postgresql") {
+        // What would fail at the commit, which is tried as well.
+        database.in_time(conn.command("SET CONSTRAINTS ALL IMMEDIATE")).await?;
+    }
+    Ok(Some(judged))
 }
 
 /// The reply of the script that takes an entry.
@@ -367,20 +461,28 @@ pub(super) enum Taken {
     Locked,
     /// Its sale moves or has moved to an engine.
     Moved,
+    /// The service has given the piece back.
+    NotPromised,
 }
 
-impl FromRedisValue for Taken {
+/// The reply as it arrives; `None` if more entries were added than the script reads.
+#[derive(Debug)]
+pub(super) struct TakeReply(pub(super) Option<Taken>);
+
+impl FromRedisValue for TakeReply {
     fn from_redis_value(value: redis::Value) -> Result<Self, redis::ParsingError> {
         let parts: Vec<redis::Value> = redis::from_redis_value(value)?;
         let mut parts = parts.into_iter();
         let state: u8 = parts.next().map_or(Ok(0), redis::from_redis_value)?;
-        Ok(match state {
-            0 => Self::Gone,
-            1 => Self::Held,
-            2 => Self::Done(parts.next().map_or(Ok(Vec::new()), redis::from_redis_value)?),
-            4 => Self::Locked,
-            5 => Self::Moved,
-            _ => Self::BodyGone,
-        })
+        Ok(Self(Some(match state {
+            0 => Taken::Gone,
+            1 => Taken::Held,
+            2 => Taken::Done(parts.next().map_or(Ok(Vec::new()), redis::from_redis_value)?),
+            4 => Taken::Locked,
+            5 => Taken::Moved,
+            6 => Taken::NotPromised,
+            7 => return Ok(Self(None)),
+            _ => Taken::BodyGone,
+        })))
     }
 }

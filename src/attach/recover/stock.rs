@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, mem, time::Duration};
 
-use seckill_model::{Millis, VoucherId};
+use seckill_model::{Millis, UserId, VoucherId};
 use seckill_redis::{Connection, scripts};
 
 use super::{Recovery, plan::SalePlan};
@@ -98,6 +98,12 @@ pub(super) struct Compared<'p> {
 }
 
 impl Compared<'_> {
+    /// The buyers who are removed.
+    pub(super) fn removed_users(&self) -> impl Iterator<Item = (VoucherId, UserId)> {
+        let users = self.removed.iter().filter_map(|it| it.parse().ok().map(UserId));
+        users.map(|user| (self.plan.voucher_id, user))
+    }
+
     /// The stock to set, if the plan has it.
     pub(super) fn target(&self) -> Option<i64> {
         let removed = self.removed.len() as u64;
@@ -150,6 +156,15 @@ impl<'p> Lasting<'p> {
         }
         let millis = wanted / (u64::from(PASSES) - 1);
         Some(SETTLE.max(Duration::from_millis(millis)))
+    }
+
+    /// Gives up the sales for which this holds.
+    pub(super) fn give_up(&mut self, is_changed: impl Fn(&Compared<'p>) -> bool) {
+        let sales = mem::take(&mut self.sales);
+        let (changed, same) = sales.into_iter().partition(is_changed);
+        let changed: Vec<Compared<'p>> = changed;
+        self.changed.extend(changed.into_iter().map(|it| it.plan));
+        self.sales = same;
     }
 
     /// One pass; returns when it began. A sale that has changed is given up.

@@ -286,6 +286,11 @@ impl Run<'_> {
         out.say(&of_back(&plan));
         let BackPlan { title, live, stock, state, .. } = &plan;
         ask(&self.args.consent, &text!("attach-back-ask", voucher, title, stock, live))?;
+        // What prevents the return since the operator has read the plan: afterwards, the sale has ended for good.
+        let again = plan_back(self.context, migration, voucher).await?;
+        if !again.findings.is_empty() {
+            return Ok(Err(again));
+        }
         Signals::listen()?;
         // Before its end, so that no kill leaves a sale without a trace that is on sale nowhere.
         migration.begin_return(&plan).await?;

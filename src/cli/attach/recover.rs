@@ -1,12 +1,14 @@
 //! `seckill attach recover`: a plan, its application after a confirmation, and what is left.
 
-use std::slice;
+use std::{collections::BTreeSet, slice};
 
 use clap::Args;
 use rustix::system::uname;
 use seckill_attach::{
     Limits, Profile,
-    recover::{Applied, Change, EntryPlan, Letter, Log, NewGroup, Plan, Proof, Recovery, SalePlan},
+    recover::{
+        Applied, Change, EntryPlan, Letter, Log, NewGroup, Options, Plan, Proof, Recovery, SalePlan,
+    },
 };
 use seckill_engine::{
     EngineError,
@@ -50,6 +52,10 @@ pub(super) struct RecoverArgs {
     /// Also remove buyers with neither an order nor an entry, who can then buy again
     #[arg(long)]
     remove_buyers: bool,
+    /// State that no sale without a stock in Redis has moved to an engine, which cannot be seen if Redis has lost data: such
+    /// a sale is loaded again, and its orders are written
+    #[arg(long)]
+    not_moved: bool,
     /// State that the service is stopped and no order waits in its memory, which cannot be seen; required with --operate
     /// if the profile has no stream
     #[arg(long)]
@@ -95,8 +101,9 @@ pub(super) async fn run(
     if let Some(compare) = args.compare {
         (limits.orders, limits.buyers) = (compare as usize, compare as usize);
     }
-    let (settings, removes) = (&config.store, args.remove_buyers);
-    let mut recovery = Recovery::new(profile, limits, redis, database, settings, removes)?;
+    let settings = &config.store;
+    let options = Options { remove_buyers: args.remove_buyers, not_moved: args.not_moved };
+    let mut recovery = Recovery::new(profile.clone(), limits, redis, database, settings, options)?;
     if args.dead_letters {
         let most = usize::try_from(args.max).unwrap_or(usize::MAX);
         return letters(out, &mut recovery, most).await;
@@ -108,10 +115,10 @@ pub(super) async fn run(
     if !args.operate {
         return out.verdict(!plan.is_empty(), &plan, || {
             let next = if plan.is_empty() { "" } else { &Label("attach-recover-next") };
-            preview(&plan, args.max) + next
+            preview(&plan, &profile, args.max) + next
         });
     }
-    out.say(preview(&plan, args.max).trim_end());
+    out.say(preview(&plan, &profile, args.max).trim_end());
     let mut applied = Applied::default();
     if !plan.is_empty() {
         let reason = ask_reason(consent);
@@ -198,12 +205,13 @@ fn letter_table(letters: &[Letter]) -> Table<'_, Letter> {
 }
 
 /// What a plan does, and the figures before and after.
-fn preview(plan: &Plan, max: u64) -> String {
+fn preview(plan: &Plan, profile: &Profile, max: u64) -> String {
     let mut text = String::new();
     if plan.stream.is_empty() {
         text.push_str(&format!("{}\n", Label("attach-recover-memory")));
     }
-    if plan.is_empty() && plan.unwritable.is_empty() {
+    let is_settled = plan.unwritable.is_empty() && plan.not_promised.is_empty();
+    if plan.is_empty() && is_settled && plan.maybe_moved.is_empty() {
         text.push_str(&format!("{}\n", Label("attach-recover-nothing")));
     }
     if let Some(NewGroup { start, again }) = &plan.create_group {
@@ -236,6 +244,11 @@ fn preview(plan: &Plan, max: u64) -> String {
             text.push_str(&format!("{}\n", text!("cli-plan-more", more)));
         }
     }
+    text.push_str(&not_buyers(plan, profile));
+    for voucher in &plan.maybe_moved {
+        let key = profile.keys.stock.replace("{voucher}", &voucher.to_string());
+        text.push_str(&format!("! {}\n", text!("attach-recover-maybe-moved", voucher, key)));
+    }
     let planned = plan.entries.len() as u64;
     if planned > max {
         text.push_str(&format!("{}\n", text!("attach-recover-most", max, planned)));
@@ -265,6 +278,24 @@ fn preview(plan: &Plan, max: u64) -> String {
     }
     if !plan.stock_compared {
         text.push_str(&format!("{}\n", Label("attach-recover-no-stock")));
+    }
+    text
+}
+
+/// The entries whose users are no buyers, and what to do about them.
+fn not_buyers(plan: &Plan, profile: &Profile) -> String {
+    if plan.not_promised.is_empty() {
+        return String::new();
+    }
+    let (entries, stream, group) = (plan.not_promised.len(), &plan.stream, &plan.group);
+    let sales: BTreeSet<_> = plan.not_promised.iter().filter_map(|it| it.voucher_id).collect();
+    let keys = sales.iter().map(|it| profile.keys.buyers.replace("{voucher}", &it.to_string()));
+    let buyers = keys.collect::<Vec<_>>().join(", ");
+    let line = text!("attach-recover-not-buyers", entries, stream, group, buyers);
+    let shown = plan.not_promised.get(..SHOWN).unwrap_or(&plan.not_promised);
+    let mut text = format!("{line}\n{}", self::entries(shown));
+    if entries > SHOWN {
+        text.push_str(&format!("{}\n", text!("cli-plan-more", more = entries - SHOWN)));
     }
     text
 }
@@ -318,8 +349,10 @@ fn done(applied: &Applied) -> String {
         (applied.acknowledged, Label("attach-recover-acknowledged")),
         (applied.dead_letters, Label("attach-recover-dead")),
         (applied.changed, Label("attach-recover-changed")),
+        (applied.not_promised, Label("attach-recover-not-promised")),
         (applied.locked, Label("attach-recover-locked")),
         (applied.added_buyers, Label("attach-recover-buyers-added")),
+        (applied.skipped_buyers, Label("attach-recover-buyers-skipped")),
         (applied.removed_buyers, Label("attach-recover-buyers-removed")),
         (applied.stocks, Label("attach-recover-stocks")),
         (applied.left, Label("attach-recover-left")),

@@ -232,6 +232,7 @@ fn wanted(key: &str) -> String {
     let kind = match (key, default_of(key)) {
         ("store.tls", _) => return one_of(Tls::VARIANTS),
         ("store.synchronous", _) => return one_of(Synchronous::VARIANTS),
+        ("http.trusted_proxies", _) => Label("settings-wanted-networks"),
         (name, _) if name.starts_with("keys.") => Label("settings-wanted-keys"),
         (_, Some("true" | "false")) => Label("settings-wanted-boolean"),
         (_, Some(value)) if value.starts_with('"') => Label("settings-wanted-text"),

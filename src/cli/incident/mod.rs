@@ -4,15 +4,15 @@ mod chart;
 mod redact;
 mod report;
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::{io::Write as _, path::PathBuf};
 
 use clap::Args;
 use seckill_model::{Label, Millis, text};
 
-use crate::{CliError, Config, Context, Needs, Output, Result, error};
+use crate::{
+    CliError, Config, Context, Needs, Output, Result, error,
+    output_file::{Existing, OutputFile},
+};
 
 /// Default period before the end.
 const PERIOD_MS: i64 = 3_600_000;
@@ -44,16 +44,18 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     if since >= until {
         return Err(CliError::usage(Label("cli-incident-period")));
     }
-    if let Some(file) = args.out.as_deref().filter(|file| file.exists() && !args.yes) {
-        return Err(CliError::usage(text!("cli-incident-exists", file = file.display())));
-    }
+    let existing = if args.yes { Existing::Replace } else { Existing::KeepWithoutYes };
+    let file = args.out.clone().map(|path| OutputFile::create(path, existing));
+    let file = file.transpose()?;
     let report = Context::with(config, out, Needs::Nothing, async |context| {
         Ok(Box::pin(report::write(context, since, until, args.unmask)).await)
     });
     let mut report = Box::pin(report).await?;
-    if let Some(file) = &args.out {
-        write(file, &report.markdown.take().unwrap_or_default(), args.yes)?;
-        report.file = Some(file.display().to_string());
+    if let Some(mut file) = file {
+        let markdown = report.markdown.take().unwrap_or_default();
+        file.write_all(markdown.as_bytes()).map_err(|error| file.failed(&error))?;
+        report.file = Some(file.path().display().to_string());
+        file.finish()?;
     }
     let code = out.answer(&report, || {
         match (&report.markdown, report.file.as_deref().unwrap_or_default()) {
@@ -67,15 +69,4 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     })?;
     let code = if report.away.is_empty() { code } else { error::UNREACHABLE };
     Ok(CliError::name_lost(&report.unreachable, code))
-}
-
-/// Writes the file atomically, readable only by its owner.
-fn write(file: &Path, text: &str, replace: bool) -> Result<()> {
-    let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let failed = |error: std::io::Error| CliError::not_written(file, &error);
-    let mut new =
-        tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;
-    new.write_all(text.as_bytes()).and_then(|()| new.as_file().sync_all()).map_err(failed)?;
-    let kept = if replace { new.persist(file) } else { new.persist_noclobber(file) };
-    kept.map(drop).map_err(|error| failed(error.error))
 }

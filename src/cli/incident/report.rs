@@ -426,7 +426,7 @@ fn proof((audit, at): &(Audit, Millis)) -> String {
         None => text!("cli-incident-by-id-failed", at),
     };
     let sales: Vec<_> = SaleAudit::with_shards(&audit.sales).collect();
-    let sales = sales_table(&sales).markdown_or(Label("cli-audit-nothing"));
+    let sales = sales_table(&sales).markdown_or(Label("ledger-no-sales-yet-nothing"));
     let mut text = format!("{result}\n\n{sales}");
     let findings = audit.sales.iter().flat_map(SaleAudit::found);
     text.extend(findings.map(|finding| format!("\n- {}", cell(&finding.to_string()))));

@@ -192,7 +192,7 @@ fn headline(app: &App, cells: usize, wide: bool) -> Line<'static> {
     let Some(sale) = app.target_sale().or_else(|| app.active_sale()).or_else(open) else {
         return Line::default();
     };
-    let (word, style) = phase(theme, sale.phase);
+    let (word, style) = phase(theme, sale);
     let mut time = time_left(sale, app.display.seen(), wide).unwrap_or_default();
     let mut room = cells.saturating_sub(line.width() + width(&word) + 2);
     // The name matters more than the time.

@@ -197,7 +197,7 @@ fn page(app: &App) -> Option<Page> {
         let share = figures::share(left, sale.initial);
         (left as f64 / sale.initial.max(1) as f64, text!("presenter-left", share))
     });
-    let (word, style) = phase(theme, sale.phase);
+    let (word, style) = phase(theme, sale);
     Some(Page {
         title: sale.title.clone(),
         phase: Span::styled(format!("  {word}"), style),

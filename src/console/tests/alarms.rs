@@ -43,9 +43,12 @@ fn kinds() -> Vec<AlarmKind> {
         known,
         pending,
         at_risk: None,
+        sale_lost: false,
         idle_ms,
     };
     let read_only = Message::of(&sql_away(reason!("store-reason-file-is-read-only")));
+    let words = "NOPERM User shop has no permissions to run the 'wait' command".to_owned();
+    let no_wait = Message::of(&EngineError::Redis(RedisError::Rejected(words.into())));
     let foreign = |key: String, holds: &str| {
         AlarmKind::ForeignKey(ForeignKey { key, holds: holds.to_owned() })
     };
@@ -56,9 +59,16 @@ fn kinds() -> Vec<AlarmKind> {
         AlarmKind::ServerLost(lost_server()),
         sql(sql_away(reason!("store-reason-connection-failed", reason = refused()))),
         sql(StoreError::Silent { name: mysql(), millis: 1_500 }.into()),
+        AlarmKind::Unconfirmed(Unconfirmed { replicas: Some(1), wanted: 2, error: None }),
+        AlarmKind::Unconfirmed(Unconfirmed { replicas: None, wanted: 2, error: Some(no_wait) }),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
-        AlarmKind::OrdersWait { sale: VoucherId(7), error: read_only.clone() },
+        AlarmKind::OrdersWait { sale: VoucherId(7), waiting: Some(3), error: read_only.clone() },
+        AlarmKind::SalesLost {
+            sales: vec![ShardId::only(VoucherId(7)), ShardId { sale: SaleId(1_204), number: 12 }],
+            orders: Some(12_345),
+        },
+        AlarmKind::SalesLost { sales: vec![ShardId::only(VoucherId(7))], orders: None },
         AlarmKind::SaleUnreadable { sale: VoucherId(7), error: read_only.clone() },
         AlarmKind::SqlReadOnly { error: read_only },
         sql(sql_away(reason!("store-reason-unreachable", server = mysql()))),
@@ -76,6 +86,15 @@ fn kinds() -> Vec<AlarmKind> {
             known: true,
             pending,
             at_risk: Some(0),
+            sale_lost: false,
+            idle_ms,
+        },
+        AlarmKind::DeadConsumer {
+            consumer: consumer(),
+            known: true,
+            pending,
+            at_risk: Some(pending),
+            sale_lost: true,
             idle_ms,
         },
         AlarmKind::SilentConsumer { consumer: consumer(), pending: 123_456, idle_ms: 7_100_000 },
@@ -92,6 +111,7 @@ fn kinds() -> Vec<AlarmKind> {
         foreign(keys.buyers(ShardId::only(VoucherId(1_204))), "string"),
         foreign(keys.lock("job:close-overdue"), NO_NUMBER),
         AlarmKind::NoGroup,
+        AlarmKind::Oversold { sales: vec![ShardId { sale: SaleId(1_204), number: 12 }] },
         loss([1_234_567, 0, 0, 0, 6]),
         loss([1_204, 345, 12, 0, 6]),
         loss([1_204, 0, 0, 345, 0]),
@@ -204,5 +224,14 @@ fn a_loss_shows_its_outcome_and_the_key() {
     ] {
         let text = alarm_text(&loss(counts), Reader::Overview);
         assert_eq!(text, format!("Redis lost data{expected}"));
+    }
+    let closed = Reconciled { closed: Some(Closed::Oversold), ..Reconciled::default() };
+    let paused = Reconciled { paused: true, ..Reconciled::default() };
+    for total in [closed, paused] {
+        let kind = AlarmKind::DataLoss { losses: losses(total), pending: 0 };
+        for reader in [Reader::Overview, Reader::Status] {
+            let text = alarm_text(&kind, reader);
+            assert!(!text.to_lowercase().contains("no action needed"), "{text}");
+        }
     }
 }

@@ -270,6 +270,7 @@ pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) 
         title: title.to_owned(),
         phase,
         state: if phase == Phase::Ended { SaleState::Ended } else { SaleState::Running },
+        sql: SqlCopy::Current,
         limit: 1,
         changed: NOW,
         initial,
@@ -424,7 +425,14 @@ pub(super) fn normal() -> Snapshot {
 
 fn dead_consumer(name: &str, pending: u64, idle_ms: u64) -> Alarm {
     let consumer = name.to_owned();
-    let kind = AlarmKind::DeadConsumer { consumer, known: true, pending, at_risk: None, idle_ms };
+    let kind = AlarmKind::DeadConsumer {
+        consumer,
+        known: true,
+        pending,
+        at_risk: None,
+        sale_lost: false,
+        idle_ms,
+    };
     Alarm { urgency: Urgency::Warning, kind }
 }
 

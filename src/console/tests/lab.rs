@@ -214,7 +214,7 @@ fn a_lock_is_judged_in_each_incident() {
         "✔ kept: no overselling, no lost orders",
         // The speed without an incident.
         "1,000 requests/s",
-        "mended by      multilock",
+        "fixed by       multilock",
     ] {
         assert!(screen.contains(shown), "{shown}: {screen}");
     }

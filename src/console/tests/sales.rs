@@ -57,6 +57,24 @@ fn keys_choose_the_sale_that_header_and_presenter_layout_show() {
 }
 
 #[test]
+fn a_sale_that_sql_has_lost_or_lacks_changes_of_is_marked() {
+    for (sql, word, detail) in [
+        (SqlCopy::Lost, "SQL lost", "lost; no buyer is admitted; press 9 to repair"),
+        (SqlCopy::Behind, "running", "older than in Redis"),
+    ] {
+        let snapshot = with(quiet(), |it| it.sales[1].sql = sql);
+        let mut tui = Tui::open(snapshot, "2j");
+        let screen = tui.screen();
+        let row = screen.lines().find(|line| line.contains("#5  ")).unwrap_or(&screen).to_owned();
+        assert!(row.contains(word), "{row}");
+        let header = tui.header();
+        assert!(header.contains(&word.to_uppercase()), "{header}");
+        tui.press("l");
+        tui.assert_shows(detail);
+    }
+}
+
+#[test]
 fn a_lost_server_hides_only_its_own_figures() {
     let mut tui = Tui::open(without_server(), "2");
     let screen = tui.screen();

@@ -1,12 +1,14 @@
 //! Texts of alarms: the problem, and the key or the command that helps.
 
+use std::fmt::Display;
+
 use seckill_engine::{
     AlarmKind, EngineError,
     error::{RedisError, StoreError},
     event::Event,
     telemetry::{
         data_loss::{self, RecentLosses, Reconciled, list_keys},
-        snapshot::LostServer,
+        snapshot::{LostServer, Unconfirmed},
     },
 };
 use seckill_model::{ForeignKey, Label, Message, text};
@@ -86,6 +88,13 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
             let (reason, error) = (reason(error), full(error));
             text!("alarms-redis-read-only", reader, step, reason, error)
         }
+        AlarmKind::Unconfirmed(Unconfirmed { replicas, wanted, error }) => {
+            let (replicas, state) =
+                (replicas.unwrap_or(0), if error.is_some() { "unknown" } else { "few" });
+            let (reason, error) =
+                error.as_ref().map(|error| (reason(error), full(error))).unwrap_or_default();
+            text!("alarms-unconfirmed", reader, state, replicas, wanted, reason, error)
+        }
         AlarmKind::ForeignKey(found) => {
             let kind = if found.is_lock() { "lock" } else { "other" };
             let (key, holds) = (&found.key, ForeignKey::content(&found.holds));
@@ -102,8 +111,13 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         AlarmKind::SqlAway { error } => {
             text!("alarms-sql-away", reader, reason = reason(error), error = full(error))
         }
-        AlarmKind::OrdersWait { sale, error } => {
-            text!("alarms-orders-wait", reader, sale, reason = reason(error), error = full(error))
+        AlarmKind::SalesLost { sales, orders } => {
+            let (sales, orders) = (list_sales(sales), orders.unwrap_or(0));
+            text!("alarms-sales-lost", reader, sales, orders)
+        }
+        AlarmKind::OrdersWait { sale, waiting, error } => {
+            let (waiting, reason, error) = (waiting.unwrap_or(0), reason(error), full(error));
+            text!("alarms-orders-wait", reader, sale, waiting, reason, error)
         }
         AlarmKind::SaleUnreadable { sale, error } => {
             text!(
@@ -130,6 +144,7 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
             };
             // Orders that are in SQL already lack no more than the acknowledgement.
             let risk = match at_risk {
+                _ if matches!(kind, AlarmKind::DeadConsumer { sale_lost: true, .. }) => "lost",
                 Some(0) => "none",
                 Some(orders) if orders < *pending => "some",
                 _ => "unknown",
@@ -147,17 +162,14 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         }
         AlarmKind::DeadLetters { count } => text!("alarms-dead-letters", reader, count),
         AlarmKind::Undelivered { sales } => {
-            let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
-            text!(
-                "alarms-undelivered",
-                reader,
-                count = sales.len(),
-                sales = named.join(&Label("list-items"))
-            )
+            text!("alarms-undelivered", reader, count = sales.len(), sales = list_sales(sales))
         }
         AlarmKind::NoGroup => text!("alarms-no-group", reader),
         AlarmKind::Damaged { keys } => {
             text!("alarms-damaged", reader, keys = list_keys(keys), short = list_keys(&short(keys)))
+        }
+        AlarmKind::Oversold { sales } => {
+            text!("alarms-oversold", reader, sales = list_sales(sales))
         }
         AlarmKind::DataLoss { losses, pending } => data_loss(losses, *pending, reader),
         AlarmKind::Unwitnessed(what) => text!("alarms-unwitnessed", reader, what),
@@ -172,13 +184,21 @@ fn data_loss(losses: &RecentLosses, stuck: u64, reader: Reader) -> String {
     let loss = Reconciled { removed: 0, closed: None, ..losses.total.clone() };
     let (refused, unknown) = (loss.refused, loss.unknown);
     let lost = data_loss::loses_letters(&loss.keys);
-    let open = refused + unknown + stuck + u64::from(lost);
+    // A sale that was closed has an alarm of its own, or had one.
+    let is_closed = losses.total.closed.is_some();
+    let is_left = lost || is_closed || losses.total.paused;
+    let open = refused + unknown + stuck + u64::from(is_left);
     let keys = match loss.keys.as_slice() {
         [] => "none".to_owned(),
         keys => list_keys(&short(keys)),
     };
     let parts = loss.parts();
     text!("alarms-data-loss", reader, keys, parts, loss, refused, unknown, lost, stuck, open)
+}
+
+fn list_sales(sales: &[impl Display]) -> String {
+    let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
+    named.join(&Label("list-items"))
 }
 
 /// Keys without their common prefix: an alarm sometimes has a single row.

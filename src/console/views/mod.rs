@@ -39,7 +39,7 @@ pub(crate) use self::{
     orders::OrdersState,
     overview::OverviewState,
     pending::pending_in,
-    sales::{SalesState, phase},
+    sales::{SalesState, phase, phase_style},
     scene::{COMPLETE, Scene, Source, is_stale, is_too_small},
     stream::{Pane, StreamState},
     table::{Extent, Order, Settled, Sheet, Table, TableState, Turn},

@@ -51,6 +51,13 @@ pub enum AdmissionError {
     Stopping,
 }
 
+impl AdmissionError {
+    /// Whether SQL has lost the sale, which Redis still has.
+    pub fn is_of_lost_sale(&self) -> bool {
+        matches!(self, Self::Rejected(why) if matches!(**why, EngineError::LostInSql(_)))
+    }
+}
+
 /// Takes the requests of buyers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Admission(Arc<Queues>);

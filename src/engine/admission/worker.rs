@@ -45,6 +45,7 @@ use crate::{
     },
     partitions,
     recovery::{
+        adoption::{adopt, no_sale},
         comparison::{compare, reconcile_by_count},
         former_names,
         reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile_each},
@@ -53,7 +54,7 @@ use crate::{
     servers::Servers,
     telemetry::{
         data_loss::{REDIS_RECONCILED, Reconciled, Unwitnessed},
-        log::events::{SALE_MENDED, SALE_UNRECONCILED},
+        log::events::{SALE_FIXED, SALE_UNRECONCILED},
     },
 };
 
@@ -91,7 +92,7 @@ struct Prepared {
     /// What was restored in Redis, or removed from it.
     done: Reconciled,
     /// Reply to its buyers if SQL has no such sale, or has archived it.
-    outcome: Option<Outcome>,
+    answer: Option<Result<Outcome, AdmissionError>>,
     /// Fields of its copy in Redis, with the values that another program had written.
     mended: Option<String>,
     /// Of the refusals, when it was looked up.
@@ -124,6 +125,8 @@ pub struct AdmissionWorker {
     token: String,
     /// Streams of the partition that have lost entries, and keys that a check has repaired.
     damaged_streams: Vec<String>,
+    /// What was reconciled by attempts that failed later, and is not reported yet.
+    reconciled: Reconciled,
     /// Requests for sales that are being looked up or reconciled; other sales continue.
     held: HashMap<ShardId, Batch>,
     /// The tasks that do so, one for each sale; they end with this one.
@@ -145,7 +148,7 @@ impl AdmissionWorker {
         requests: mpsc::Receiver<AdmissionRequest>,
         refusals: Arc<RefusalCache>,
     ) -> Self {
-        let servers = context.deployment.servers();
+        let servers = context.servers();
         let last_error = Arc::new(EngineError::Reconciling(partition.orders()));
         let settings = &context.deployment.settings;
         let goal = Duration::from_millis(settings.queue_wait_ms);
@@ -166,6 +169,7 @@ impl AdmissionWorker {
             last_error,
             token: reconcile::new_token(),
             damaged_streams: Vec::new(),
+            reconciled: Reconciled::default(),
             held: HashMap::new(),
             preparing: JoinSet::new(),
             comparing: JoinSet::new(),
@@ -255,7 +259,9 @@ impl AdmissionWorker {
             Ok::<(), EngineError>(())
         };
         // The journal ends with this task.
-        match tokio::time::timeout(FINAL_CHECK_WITHIN, final_check).await {
+        let checked = tokio::time::timeout(FINAL_CHECK_WITHIN, final_check).await;
+        self.report_reconciled();
+        match checked {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(
                 %error,
@@ -359,8 +365,7 @@ impl AdmissionWorker {
         }
         self.held.insert(shard, Batch::new());
         self.refusals.remove(shard);
-        let NodeContext { deployment, versions, .. } = &self.context;
-        let (mut servers, versions) = (deployment.servers(), versions.clone());
+        let (mut servers, versions) = (self.context.servers(), self.context.versions.clone());
         let (run, token) = (self.run_id.clone().unwrap_or_default(), self.token.clone());
         let promises = self.promises(|it| it == shard);
         let refusals = Arc::clone(&self.refusals);
@@ -388,17 +393,12 @@ impl AdmissionWorker {
     fn prepared(&mut self, shard: ShardId, prepared: Prepared) -> Batch {
         let waiting = self.held.remove(&shard).unwrap_or_default();
         self.left_out.remove(&shard);
-        let Prepared { done, outcome, mended, generation } = prepared;
+        let Prepared { done, answer, mended, generation } = prepared;
         if let Some(fields) = mended {
             let NodeContext { outbox, node, .. } = &self.context;
             tracing::warn!(%shard, fields, "fields of a sale had been changed in Redis");
             let what = Event::Other(reason!("event-sale-mended", fields));
-            outbox.put_own(
-                node,
-                SALE_MENDED,
-                format!("#{}", shard.sale).into(),
-                Message::of(&what),
-            );
+            outbox.put_own(node, SALE_FIXED, format!("#{}", shard.sale).into(), Message::of(&what));
         }
         self.journal.forget(&done.refused_ids);
         let (now, closed) = (Instant::now(), done.closed);
@@ -409,8 +409,8 @@ impl AdmissionWorker {
         if !noted {
             self.note_reconciled(format!("#{}", shard.sale).into(), done);
         }
-        let why = match (outcome, closed) {
-            (Some(outcome), _) => Ok(outcome),
+        let why = match (answer, closed) {
+            (Some(answer), _) => answer,
             (None, Some(closed)) => Err(rejected(closed.error(shard.voucher()))),
             (None, None) => {
                 self.noted.remove(&shard);
@@ -725,8 +725,8 @@ impl AdmissionWorker {
         if !self.damaged_streams.is_empty() {
             let (of, seen) = (&self.partition, &self.damaged_streams);
             let mut reconciler = Reconciler::new(&mut self.servers, of, &self.token).await?;
-            let done = reconciler.streams(of, seen).await?;
-            self.note_reconciled(event::partition(self.partition.number()), done);
+            reconciler.streams(of, seen, &mut self.reconciled).await?;
+            self.report_reconciled();
             self.damaged_streams.clear();
         }
         Ok(())
@@ -740,20 +740,22 @@ impl AdmissionWorker {
         let last = self.ids.last_second();
         self.ids.date_in(Dates::of_run(servers, of, &run, last).await?);
         let promises = self.promises(|shard| self.servers.keys.partition_of(shard) == *of);
-        let (done, left) = if is_first {
-            reconcile_by_count(&mut self.servers, of, &promises, &self.token).await?
+        let (token, done) = (&self.token, &mut self.reconciled);
+        let left = if is_first {
+            reconcile_by_count(&mut self.servers, of, &promises, token, done).await
         } else {
             let scope = Scope::IfNeeded;
-            reconcile_each(&mut self.servers, of, &promises, &self.token, scope).await?
+            reconcile_each(&mut self.servers, of, &promises, token, scope, done).await
         };
+        self.journal.forget(&self.reconciled.refused_ids);
+        let left = left?;
         self.left_out = left.iter().map(|(shard, _)| *shard).collect();
         if is_first {
             self.comparing.abort_all();
             self.comparing.spawn(compare_until_done(self.context.deployment.servers(), of.clone()));
         }
-        self.journal.forget(&done.refused_ids);
-        let is_lost = !done.keys.is_empty();
-        self.note_reconciled(event::partition(of.number()), done);
+        let is_lost = !self.reconciled.keys.is_empty();
+        self.report_reconciled();
         let NodeContext { node, deployment, .. } = &self.context;
         let (conn, dead_ms) = (&mut self.servers.conn, deployment.settings.node_dead_ms);
         await_peers(conn, &self.partition, node, &run, &self.peers, dead_ms, is_lost).await?;
@@ -815,6 +817,12 @@ impl AdmissionWorker {
         Ok(())
     }
 
+    /// Records what was reconciled in the partition so far.
+    fn report_reconciled(&mut self) {
+        let done = std::mem::take(&mut self.reconciled);
+        self.note_reconciled(event::partition(self.partition.number()), done);
+    }
+
     /// Records what Redis lost in the audit log.
     fn note_reconciled(&self, subject: Message, done: Reconciled) {
         if done == Reconciled::default() {
@@ -865,9 +873,15 @@ async fn prepare(
     shard: ShardId,
     promises: &[SaleOrder],
 ) -> Result<Prepared> {
-    let answered = |outcome| Ok(Prepared { outcome: Some(outcome), ..Prepared::default() });
+    let answered = |answer| Ok(Prepared { answer: Some(answer), ..Prepared::default() });
     let shards = match reconciler.servers.store.shards_of(shard.sale).await {
-        Err(StoreError::NoSale(_)) => return answered(Outcome::NotLoaded),
+        Err(StoreError::NoSale(sale)) => {
+            // What is sold while SQL lacks the sale could not be written.
+            return answered(match no_sale(reconciler.servers, sale).await {
+                EngineError::Store(_) => Ok(Outcome::NotLoaded),
+                lost => Err(rejected(lost)),
+            });
+        }
         shards => shards?,
     };
     for shard in &shards {
@@ -875,7 +889,7 @@ async fn prepare(
     }
     // Of a sale that is spread over shards, the next request knows to which it belongs.
     let Some(sale) = shards.into_iter().find(|it| it.id == shard) else {
-        return answered(Outcome::Busy);
+        return answered(Ok(Outcome::Busy));
     };
     let of = reconciler.servers.keys.partition_of(shard);
     let reconciling = EngineError::Reconciling(reconciler.servers.keys.sale(shard));
@@ -887,7 +901,8 @@ async fn prepare(
     let mut done = reconciler.sale(shard, promises, Scope::IfNeeded).await?;
     done.keys.extend(Damage::put_right(&damage.streams));
     if sale.state == SaleState::Archived {
-        return Ok(Prepared { done, outcome: Some(Outcome::Ended), ..Prepared::default() });
+        let answer = Some(Ok(Outcome::Ended));
+        return Ok(Prepared { done, answer, ..Prepared::default() });
     }
     // The delivery task records in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is
     // being reduced has this version, and stays open.
@@ -896,15 +911,19 @@ async fn prepare(
         match sale_copy::try_sync(reconciler.servers, &sale, "").await? {
             Synced::Damaged => return Err(reconciling),
             Synced::Mended(fields) => mended = Some(fields),
+            Synced::Split => {
+                adopt(reconciler.servers, shard, false).await?;
+                return Err(reconciling);
+            }
             _ => {}
         }
     }
     let known = versions.get(shard).map_or(0, |known| known.version);
     if sale.version < known {
-        // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold, and not
-        // retried immediately.
-        let held = sale_copy::read(reconciler.servers, shard).await?;
-        if held.is_none_or(|held| held.version < known) {
+        // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold before the delivery
+        // has paused it, and not retried immediately.
+        let held = sale_copy::version(reconciler.servers, shard).await;
+        if held.is_none_or(|held| held < known) {
             return Err(reconciling);
         }
     }

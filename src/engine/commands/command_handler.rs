@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use futures::{FutureExt as _, future::BoxFuture};
+use redis::cmd;
 use seckill_model::{Message, Millis, Sale, SaleState, VoucherId, reason::reason};
-use seckill_store::AuditEntry;
+use seckill_store::{AuditEntry, StoreError};
 use tokio_util::sync::CancellationToken;
 
 pub use crate::commands::operator::Operator;
@@ -25,9 +26,10 @@ use crate::{
     jobs::{Job, Runner, builtin, job_lock},
     locks::{LockName, revoke},
     payment,
-    recovery::{partition_repair, repair},
+    recovery::{adoption, partition_repair, repair},
     servers::Servers,
     settings::Settings,
+    telemetry::data_loss::Closed,
     trace,
     vouchers::Vouchers,
 };
@@ -186,12 +188,11 @@ impl Operator {
                 changed(&vouchers.set_state(voucher, SaleState::Ended, None).await?)
             }
             Command::Restock { voucher, by } => {
-                let sale = vouchers.restock(voucher, by).await?;
-                Reply::Restocked { voucher, initial: sale.initial }
+                Reply::Restocked { voucher, initial: restock(&mut vouchers, voucher, by).await? }
             }
             Command::LoadTest(plan) => {
                 plan.check().map_err(EngineError::Rejected)?;
-                self.deployment.store.sale(plan.voucher).await?;
+                adoption::shards_of(vouchers.servers, plan.voucher.into()).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
                 let generator =
                     LoadGenerator { admission, servers, meters: Arc::clone(&self.meters) };
@@ -263,6 +264,26 @@ impl Operator {
         letters.meters = Arc::clone(&self.meters);
         letters
     }
+}
+
+/// Adds or removes pieces of a sale. One that has ended, or stays closed, says so: its figures are no reason then.
+async fn restock(vouchers: &mut Vouchers<'_>, voucher: VoucherId, by: i64) -> Result<u64> {
+    let parts = adoption::shards_of(vouchers.servers, voucher.into()).await?;
+    if parts.iter().any(|part| matches!(part.state, SaleState::Ended | SaleState::Archived)) {
+        return Err(StoreError::Ended(voucher).into());
+    }
+    let restocked = vouchers.restock(voucher, by).await;
+    if matches!(restocked, Err(EngineError::NotHeld(_))) {
+        let Servers { conn, keys, .. } = &mut *vouchers.servers;
+        for part in parts {
+            let read = cmd("HMGET").arg(keys.sale(part.id)).arg("oversold").arg("restoring").take();
+            let (oversold, restoring): (Option<String>, Option<String>) = conn.query(&read).await?;
+            if let Some(closed) = Closed::of(oversold.as_deref(), restoring.as_deref()) {
+                return Err(closed.error(voucher));
+            }
+        }
+    }
+    restocked
 }
 
 fn changed(sale: &Sale) -> Reply {

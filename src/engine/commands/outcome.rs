@@ -159,7 +159,7 @@ impl fmt::Display for Reply {
                 interrupted = report.cut_short
             ),
             Self::LettersCounted(found) => {
-                text!("reply-dead-letters-found", count = found.counts.total())
+                text!("subject-letters", count = found.counts.total())
             }
             // They answer a question and have their own display.
             Self::Previewed(_) | Self::Traced(_) => String::new(),

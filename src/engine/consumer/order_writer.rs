@@ -40,7 +40,7 @@ use crate::{
     },
     lists::group_by,
     outbox::Outbox,
-    recovery::{former_names, reconcile::put_back_written},
+    recovery::{former_names, reconcile::put_back_written, sale_versions::SaleVersions},
     servers::Servers,
     telemetry::{
         Meters,
@@ -141,6 +141,7 @@ struct Reports {
     outbox: Outbox,
     node: String,
     meters: Arc<Meters>,
+    versions: SaleVersions,
 }
 
 /// Result of an attempt to write a part of a batch.
@@ -171,8 +172,9 @@ impl Writer {
     /// The writer of a consumer: it reports the orders in progress to the admission tasks of its process, and outages
     /// of the database as events of its node.
     pub(crate) fn reporting(context: &NodeContext) -> Self {
-        let NodeContext { node, deployment, outbox, in_hand, meters, .. } = context.clone();
-        let reports = Some(Reports { outbox, node, meters });
+        let NodeContext { node, deployment, outbox, in_hand, meters, versions, .. } =
+            context.clone();
+        let reports = Some(Reports { outbox, node, meters, versions });
         Self { in_hand, reports, ..Self::new(deployment.servers()) }
     }
 
@@ -350,6 +352,9 @@ impl Writer {
             let (lost, rest): (Vec<_>, Vec<_>) = results.partition(|(it, _)| it.sold_by() == sale);
             let lost: Vec<OrderEntry> = lost.into_iter().map(|(order, _)| order).collect();
             tracing::error!(%sale, orders = lost.len(), "the database has lost a sale; run 'seckill audit --repair'");
+            if let Some(reports) = &self.reports {
+                reports.versions.forget(sale.sale);
+            }
             self.set_aside(committed, &lost, sale, &Event::Other(why));
             let (orders, results): (Vec<_>, Vec<_>) = rest.into_iter().unzip();
             (part, written) = (Cow::Owned(orders), results);
@@ -417,6 +422,27 @@ impl Writer {
         accepted: &mut BTreeSet<ShardId>,
         stop: &CancellationToken,
     ) -> Result<Attempt> {
+        let attempt = self.write_or_wait(part, accepted, stop).await;
+        self.note_waiting(part, None);
+        attempt
+    }
+
+    /// Reports why all orders of a part wait, or that they no longer do.
+    fn note_waiting(&self, part: &[OrderEntry], why: Option<&StoreError>) {
+        let Some(reports) = &self.reports else { return };
+        let shards: BTreeSet<ShardId> = part.iter().map(OrderEntry::sold_by).collect();
+        for shard in shards.into_iter().filter(|shard| !self.refused_sales.contains_key(shard)) {
+            let why = why.map(|why| Message::of(&EngineError::Store(why.clone())));
+            reports.meters.note_refused(shard, why);
+        }
+    }
+
+    async fn write_or_wait(
+        &mut self,
+        part: &[OrderEntry],
+        accepted: &mut BTreeSet<ShardId>,
+        stop: &CancellationToken,
+    ) -> Result<Attempt> {
         let mut pause = BACKOFF[0];
         let (mut waiting, mut outages, mut proofs) = (false, 0, 0);
         loop {
@@ -443,6 +469,9 @@ impl Writer {
                     Some(attempt) => return Ok(attempt),
                     None => proofs = 0,
                 }
+            }
+            if outages >= OUTAGES {
+                self.note_waiting(part, Some(&error));
             }
             tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
             if !std::mem::replace(&mut waiting, true) {
@@ -506,9 +535,9 @@ impl Writer {
 
     /// Whether Redis has a later version of a sale: SQL was restored from a backup, and lacks a restock.
     async fn is_ahead(&mut self, sale: ShardId) -> Result<bool> {
-        let held = sale_copy::read(&mut self.servers, sale).await?;
+        let held = sale_copy::version(&mut self.servers, sale).await;
         let version = self.servers.store.shard(sale).await?.version;
-        Ok(held.is_some_and(|held| held.version > version))
+        Ok(held.is_some_and(|held| held > version))
     }
 
     fn event(&self, action: &str, part: &[OrderEntry], event: &Event) {

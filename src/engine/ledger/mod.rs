@@ -129,26 +129,57 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
 /// first.
 async fn all_sales(servers: &mut Servers) -> Result<Sales> {
     let mut all = servers.store.readable_sales().await?;
-    let known: HashSet<ShardId> = all.shards.iter().map(|shard| shard.id).collect();
-    for of in servers.conn.reachable(&servers.keys) {
-        let held = stream_stats::shards_held(&mut servers.conn, &of).await?;
-        for shard in held.into_iter().filter(|shard| !known.contains(shard)) {
-            if all.is_unreadable(shard.voucher()) {
-                continue;
-            }
-            match servers.store.shard(shard).await {
-                Ok(shard) => all.shards.push(shard),
-                Err(StoreError::NoSale(_)) => match sale_copy::read(servers, shard).await? {
-                    Some(held) => all.shards.push(held),
-                    // What is sold there must not be overlooked.
-                    None => all.unreadable.extend(unreadable(servers, shard).await?),
-                },
-                Err(error) => return Err(error.into()),
-            }
+    for found in surplus(servers, &all).await? {
+        match found {
+            Surplus::InSql(shard) | Surplus::Lost(shard) => all.shards.push(shard),
+            Surplus::Unreadable(sale) => all.unreadable.push(sale),
         }
     }
     all.shards.sort_unstable_by_key(|shard| (Reverse(shard.id.sale), shard.id.number));
     Ok(all)
+}
+
+/// What Redis holds beyond the current sales of SQL.
+pub(crate) enum Surplus {
+    /// A shard that SQL has archived, or that was created since they were read.
+    InSql(SaleShard),
+    /// A shard that SQL does not know, as Redis has it.
+    Lost(SaleShard),
+    /// Keys that cannot be read as those of a sale: what is sold there must not be overlooked.
+    Unreadable(UnreadableSale),
+}
+
+/// Searches all keys of Redis for shards that are not among the current sales of SQL.
+pub(crate) async fn surplus(servers: &mut Servers, listed: &Sales) -> Result<Vec<Surplus>> {
+    let known: HashSet<ShardId> = listed.shards.iter().map(|shard| shard.id).collect();
+    let mut found = Vec::new();
+    let is_unreadable = |found: &[Surplus], voucher| {
+        let is_of =
+            |it: &Surplus| matches!(it, Surplus::Unreadable(sale) if sale.voucher == voucher);
+        listed.is_unreadable(voucher) || found.iter().any(is_of)
+    };
+    for of in servers.conn.reachable(&servers.keys) {
+        let held = stream_stats::shards_held(&mut servers.conn, &of).await?;
+        for shard in held.into_iter().filter(|shard| !known.contains(shard)) {
+            if is_unreadable(&found, shard.voucher()) {
+                continue;
+            }
+            match servers.store.shard(shard).await {
+                Ok(shard) => found.push(Surplus::InSql(shard)),
+                Err(StoreError::NoSale(_)) => {
+                    let held = sale_copy::read(servers, shard).await?;
+                    if let Some(held) = held.and_then(|held| held.adopted(None)) {
+                        found.push(Surplus::Lost(held));
+                    } else {
+                        let unreadable = unreadable(servers, shard).await?;
+                        found.extend(unreadable.map(Surplus::Unreadable));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Why keys of a shard that SQL does not have cannot be read as those of a sale; `None` if there is no key of a sale.

@@ -1,12 +1,12 @@
 //! The copy of a sale in Redis: reads it, and updates it to what SQL committed.
 
 use std::{
-    collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use redis::cmd;
-use seckill_model::{Millis, Sale, SaleShard, SaleState, ShardId, Spread};
+use seckill_model::{Millis, Sale, SaleShard, SaleState, ShardId, Spread, sale::MAX_LIMIT};
 use seckill_redis::{Connection, Layout, RedisError, lossy_utf8::Text, scripts};
 use seckill_store::{SharedStore, StoreError};
 
@@ -16,6 +16,8 @@ use crate::{EngineError, Result, servers::Servers};
 const FENCE_WITHIN: Duration = Duration::from_secs(1);
 /// Pause between the attempts.
 const FENCE_PAUSE: Duration = Duration::from_millis(10);
+/// Longest value of a changed field that is shown, in characters. `sync_sale.lua` has the same limit, in bytes.
+const MOST_SHOWN: usize = 200;
 
 /// Removes a shard of a sale from Redis; returns whether any of its keys existed.
 pub(crate) async fn drop_keys(
@@ -28,63 +30,159 @@ pub(crate) async fn drop_keys(
     Ok(conn.query::<u64>(&unlink).await? > 0)
 }
 
-/// Reads a shard of a sale from Redis, with the pieces of a reduction in progress; `None` if a field is missing or invalid,
-/// or names another sale.
-pub(crate) async fn read(servers: &mut Servers, shard: ShardId) -> Result<Option<SaleShard>> {
-    let fields: Result<HashMap<String, String>, RedisError> =
-        servers.conn.query(cmd("HGETALL").arg(servers.keys.sale(shard))).await;
-    let fields = match fields {
-        Err(RedisError::Rejected(_) | RedisError::Reply(_)) => return Ok(None),
-        fields => fields?,
+/// What Redis has of a shard of a sale; `None` is lost: missing, or no value of its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) shard: ShardId,
+    /// The newest version that it has had here.
+    pub(crate) version: Option<u64>,
+    title: Option<String>,
+    /// 0 is at once.
+    begin: Option<Millis>,
+    /// 0 is never.
+    end: Option<Millis>,
+    state: Option<SaleState>,
+    limit: Option<u8>,
+    created: Option<Millis>,
+    /// Over how many shards it is spread; 0 is not spread.
+    shards: Option<u16>,
+    /// Its keys name another sale.
+    is_other: bool,
+    /// Initial stock, with the pieces of a reduction in progress.
+    initial: Option<u64>,
+    /// Pieces that are left or held by buyers, with those of a reduction in progress: the initial stock, unless another
+    /// program has changed that.
+    sum: Option<u64>,
+    buyers: u64,
+}
+
+/// Reads a shard of a sale from Redis; `None` if there is no such key.
+pub(crate) async fn read(servers: &mut Servers, shard: ShardId) -> Result<Option<Held>> {
+    let Servers { conn, keys, .. } = servers;
+    let mut call = scripts::HELD.prepare_invoke();
+    call.key(&keys.sale_keys(shard)).key(keys.tally(shard));
+    let held: Vec<redis::Value> = conn.invoke(&call).await?;
+    let text = |at: usize| {
+        let value = held.get(at).filter(|it| **it != redis::Value::Nil)?;
+        redis::from_redis_value_ref::<Text>(value).ok().map(|Text(it)| it)
     };
-    let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
-    let time = |name: &str| Some(Millis(fields.get(name)?.parse().ok()?));
-    let read = || {
-        let initial = number("initial")?.saturating_add(number("cut").unwrap_or(0));
-        let spread: Option<Spread> = match fields.get("shard").map(String::as_str) {
-            None | Some("") => None,
-            Some(spread) => Some(spread.parse().ok()?),
+    let number = |at| text(at)?.parse::<u64>().ok();
+    let time = |at| Some(Millis(text(at)?.parse().ok()?));
+    let Some(buyers) = number(10) else { return Ok(None) };
+    let spread = text(7).and_then(|text| match text.as_str() {
+        "" => Some(Spread { sale: shard.sale, count: 0 }),
+        spread => spread.parse().ok(),
+    });
+    let is_named = |spread: &Spread| {
+        let first = u16::from(spread.count > 0);
+        spread.sale == shard.sale && (first..=spread.count).contains(&shard.number)
+    };
+    let is_other = spread.is_some_and(|spread| !is_named(&spread));
+    Ok(Some(Held {
+        shard,
+        version: number(0),
+        title: text(1),
+        begin: time(2),
+        end: time(3),
+        state: text(4).and_then(|it| it.parse().ok()),
+        limit: number(5).filter(|it| (1..=u64::from(MAX_LIMIT)).contains(it)).map(|it| it as u8),
+        created: time(6),
+        shards: spread.filter(|_| !is_other).map(|spread| spread.count),
+        is_other,
+        initial: number(8),
+        sum: number(9),
+        buyers,
+    }))
+}
+
+impl Held {
+    /// Whether the keys are those of another sale, which had the same ID before SQL was restored.
+    pub(crate) fn is_of_other(&self, known: &Sale) -> bool {
+        self.created.is_some_and(|created| created != known.created)
+    }
+
+    /// Whether it tells all that decides when and to whom the sale sells, and how many pieces.
+    pub(crate) fn is_whole(&self) -> bool {
+        let pieces = self.initial.or(self.sum);
+        let fields = (self.begin, self.end, self.state, self.limit, pieces);
+        matches!(fields, (Some(_), Some(_), Some(_), Some(_), Some(_)))
+    }
+
+    /// The sale that SQL has to adopt if it has `known` of the shard, or none; it has an older version of its own then, or
+    /// the same one of another history. `None` if the keys name another sale that SQL
+    /// does not have, or nothing tells over how many shards it is spread.
+    ///
+    /// What Redis has lost is what SQL has. If SQL is behind, that may be outdated: the sale is paused until an operator has
+    /// looked at it. Where neither is known to be the newer one, each value is the one that sells less.
+    pub(crate) fn adopted(&self, known: Option<&SaleShard>) -> Option<SaleShard> {
+        let Self { shard, version, buyers, .. } = *self;
+        let shards = self.shards.or(known.map(|it| it.spread.map_or(0, |spread| spread.count)));
+        let count = shards.or((shard.number == 0 && !self.is_other).then_some(0))?;
+        let spread = (count > 0).then_some(Spread { sale: shard.sale, count });
+        let is_ahead = known.is_none_or(|known| version.is_some_and(|it| it > known.version));
+        let least = known.map_or(u64::MAX, |known| known.initial.max(buyers));
+        // While a version is delivered, its pieces are not yet among those in Redis.
+        let is_counted =
+            is_ahead || (version.is_none() && known.is_some_and(|it| !it.is_undelivered()));
+        let sum = self.sum.filter(|_| is_counted);
+        let pieces = self.initial.into_iter().chain(sum).min();
+        let initial = match pieces {
+            Some(pieces) if is_ahead => pieces,
+            Some(pieces) => pieces.min(least),
+            // Nothing more is sold.
+            None if is_ahead => buyers.max(known.map_or(1, |known| known.live_orders().max(1))),
+            None => least,
         };
-        let is_named = match spread {
-            None => shard.number == 0,
-            Some(spread) => spread.sale == shard.sale && (1..=spread.count).contains(&shard.number),
-        };
-        if !is_named {
-            return None;
-        }
-        let sale = Sale {
+        let usual = known.map(|known| &known.sale);
+        let bound = |held: Option<Millis>, usual| held.or(usual).filter(|it| it.0 > 0);
+        let title = self.title.clone().or(usual.map(|it| it.title.clone()));
+        let mut sale = Sale {
             voucher_id: shard.voucher(),
-            title: fields.get("title")?.clone(),
+            title: title.unwrap_or_else(|| shard.to_string()),
             initial,
             stock: initial,
-            begin: time("begin").filter(|it| it.0 > 0),
-            end: time("end").filter(|it| it.0 > 0),
-            state: fields.get("state")?.parse().ok()?,
-            limit: number("limit")?.try_into().ok()?,
-            changed: time("created")?,
-            version: number("version")?,
-            delivered: number("version")?,
-            created: time("created")?,
+            begin: bound(self.begin, usual.and_then(|it| it.begin)),
+            end: bound(self.end, usual.and_then(|it| it.end)),
+            state: self.state.or(usual.map(|it| it.state)).unwrap_or(SaleState::Paused),
+            limit: self.limit.or(usual.map(|it| it.limit)).unwrap_or(1),
+            changed: Millis(0),
+            version: version.unwrap_or(0),
+            delivered: 0,
+            created: self.created.or(usual.map(|it| it.created)).unwrap_or_else(Millis::now),
             spread,
         };
+        if is_ahead && !self.is_whole() {
+            sale.state = sale.state.max(SaleState::Paused);
+        } else if let Some(known) = known.filter(|_| !is_ahead) {
+            sale.sell_least(known);
+            if version.is_none() {
+                let is_less = sale.initial != known.initial || sale.terms() != known.terms();
+                sale.version = known.version + u64::from(is_less);
+            }
+        }
+        (sale.changed, sale.delivered) = (sale.created, sale.version);
         Some(SaleShard { id: shard, sale })
-    };
-    Ok(read())
+    }
 }
 
 /// The field that names the sale of a shard and its number of shards; empty for a sale that is not spread.
 pub(crate) fn spread(sale: &Sale) -> String {
-    sale.spread.map_or_else(String::new, |spread| spread.to_string())
+    shards_of(sale.spread)
+}
+
+fn shards_of(spread: Option<Spread>) -> String {
+    spread.map_or_else(String::new, |spread| spread.to_string())
 }
 
 /// The fields in which the copy in Redis differs from SQL although it has the same version: another program changed them.
-/// `None` if there are none.
+/// `None` if there are none. `sync_sale.lua` (`mend_fields`) names the same fields, without `initial`, and
+/// `check_partition.lua` compares them in the order of [`Expected::fields`].
 pub(crate) async fn changed_fields(
     servers: &mut Servers,
     sale: &SaleShard,
 ) -> Result<Option<String>> {
     let wanted = Expected::from(sale).fields();
-    let names = ["state", "begin", "end", "limit"];
+    let names = ["state", "begin", "end", "limit", "initial", "shard", "title"];
     let mut read = cmd("HMGET");
     read.arg(servers.keys.sale(sale.id)).arg("version").arg(&names);
     let found: Vec<Option<Text>> = match servers.conn.query(&read).await {
@@ -93,18 +191,27 @@ pub(crate) async fn changed_fields(
     };
     let found: Vec<String> =
         found.into_iter().map(|it| it.map_or_else(String::new, |Text(it)| it)).collect();
-    let mut pairs = found.iter().zip(wanted.split(':'));
+    // Only the title, which is the last, may contain the separator.
+    let mut pairs = found.iter().zip(wanted.splitn(found.len(), ':'));
     if pairs.next().is_none_or(|(version, wanted)| version != wanted) {
         return Ok(None);
     }
-    let differ = names.iter().zip(pairs).filter(|(_, (found, wanted))| found != wanted);
-    let differ: Vec<String> =
-        differ.map(|(name, (found, wanted))| format!("{name} {found} (SQL: {wanted})")).collect();
+    // Other pieces are a finding of their own, unless they are being removed.
+    let is_changed =
+        |(name, (found, wanted)): &(&&str, (&String, &str))| **name != "initial" && found != wanted;
+    let differ = names.iter().zip(pairs).filter(is_changed);
+    let shown = |text: &str| match text {
+        "" => "-".to_owned(),
+        text => text.chars().take(MOST_SHOWN).collect(),
+    };
+    let differ: Vec<String> = differ
+        .map(|(name, (found, wanted))| format!("{name} {} (SQL: {})", shown(found), shown(wanted)))
+        .collect();
     Ok((!differ.is_empty()).then(|| differ.join(", ")))
 }
 
 /// A shard as SQL has it, to compare its keys in Redis with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) shard: ShardId,
     /// A different time means a different sale: SQL was rolled back, and the ID was assigned again.
@@ -114,6 +221,9 @@ pub(crate) struct Expected {
     pub(crate) begin: Millis,
     pub(crate) end: Millis,
     pub(crate) limit: u8,
+    pub(crate) initial: u64,
+    pub(crate) spread: Option<Spread>,
+    pub(crate) title: Arc<str>,
 }
 
 impl From<&SaleShard> for Expected {
@@ -126,6 +236,9 @@ impl From<&SaleShard> for Expected {
             begin: sale.begin.unwrap_or_default(),
             end: sale.end.unwrap_or_default(),
             limit: sale.limit,
+            initial: sale.initial,
+            spread: sale.spread,
+            title: sale.title.as_str().into(),
         }
     }
 }
@@ -133,8 +246,10 @@ impl From<&SaleShard> for Expected {
 impl Expected {
     /// What its version determines, as `check_partition.lua` expects it.
     pub(crate) fn fields(&self) -> String {
-        let Self { version, state, begin, end, limit, .. } = self;
-        format!("{version}:{}:{}:{}:{limit}", <&str>::from(*state), begin.0, end.0)
+        let Self { version, state, begin, end, limit, initial, spread, title, .. } = self;
+        let (state, spread) = (<&str>::from(*state), shards_of(*spread));
+        let window = format!("{}:{}", begin.0, end.0);
+        format!("{version}:{state}:{window}:{limit}:{initial}:{spread}:{title}")
     }
 }
 
@@ -153,6 +268,9 @@ pub enum Synced {
     Expired,
     /// Redis had this version, with other values in these fields: it has those of SQL now.
     Mended(String),
+    /// Redis had this version of another history: SQL was restored from a backup, and changed since. Redis sells as little
+    /// as either of them now, and SQL has to adopt it.
+    Split,
     /// Its keys are inconsistent or missing: it has to be reconciled with its buyers.
     Damaged,
 }
@@ -166,7 +284,7 @@ pub enum Synced {
 pub async fn sync(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<Synced> {
     match try_sync(servers, sale, how).await? {
         Synced::Expired => {
-            let fenced = fence(&servers.store, sale.id, Some(sale.version)).await?;
+            let fenced = fence_at(&servers.store, sale.id, sale.version).await?;
             try_sync(servers, &fenced, "").await
         }
         synced => Ok(synced),
@@ -178,11 +296,11 @@ pub async fn sync(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<
 pub(crate) async fn fence(
     store: &SharedStore,
     shard: ShardId,
-    seen: Option<u64>,
-) -> Result<SaleShard, StoreError> {
+    is_seen: &(dyn Fn(&SaleShard) -> bool + Sync),
+) -> Result<Option<SaleShard>, StoreError> {
     let until = Instant::now() + FENCE_WITHIN;
     loop {
-        match store.fence_sale(shard, seen).await {
+        match store.fence_sale(shard, is_seen).await {
             Err(StoreError::Unknown(_)) if Instant::now() < until => {
                 tokio::time::sleep(FENCE_PAUSE).await;
             }
@@ -191,23 +309,39 @@ pub(crate) async fn fence(
     }
 }
 
+/// Raises the version of a shard in SQL if it is still this one; returns the shard.
+pub(crate) async fn fence_at(
+    store: &SharedStore,
+    shard: ShardId,
+    version: u64,
+) -> Result<SaleShard, StoreError> {
+    match fence(store, shard, &|now| now.version == version).await? {
+        Some(fenced) => Ok(fenced),
+        None => store.shard(shard).await,
+    }
+}
+
 /// As [`sync`], but writes nothing to SQL.
 pub(crate) async fn try_sync(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<Synced> {
     let shard = sale.id;
     let run = servers.conn.run_id(&servers.keys.sale(shard)).await?;
-    let mut call = scripts::SYNC_SALE.prepare_invoke();
-    call.key(&servers.keys.sale_keys(shard)).key(servers.keys.partition_of(shard).watermark());
+    let (keys, mut call) = (&servers.keys, scripts::SYNC_SALE.prepare_invoke());
+    call.key(&keys.sale_keys(shard)).key(keys.partition_of(shard).watermark());
+    call.key(keys.tally(shard));
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
     call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit);
     call.arg(sale.created.0).arg(sale.voucher_id.0).arg(how).arg(run).arg(spread(sale));
-    let answer: String = servers.conn.invoke(&call).await?;
+    call.arg(if sale.is_undelivered() { "" } else { "confirmed" });
+    // What another program wrote into a field may be any bytes.
+    let Text(answer) = servers.conn.invoke(&call).await?;
     match answer.as_str() {
         "taken" => Ok(Synced::Taken),
         "known" => Ok(Synced::Known),
         "cutting" => Ok(Synced::Cutting),
         "expired" => Ok(Synced::Expired),
         "damaged" => Ok(Synced::Damaged),
+        "split" => Ok(Synced::Split),
         "other" => Err(EngineError::OtherSale(sale.voucher_id)),
         other => match other.split_once(' ') {
             Some(("mended", fields)) => Ok(Synced::Mended(fields.to_owned())),
@@ -237,13 +371,7 @@ pub(crate) async fn reject_behind(
     Ok(())
 }
 
-/// As [`reject_behind`], before a change that is written to SQL first. If Redis does not tell its version, the delivery of
-/// the change does.
-pub(crate) async fn check_not_behind(servers: &mut Servers, shard: ShardId) -> Result<()> {
-    let mut read = cmd("HGET");
-    read.arg(servers.keys.sale(shard)).arg("version");
-    match servers.conn.query::<Option<u64>>(&read).await {
-        Ok(Some(in_redis)) => reject_behind(servers, shard, in_redis).await,
-        Ok(None) | Err(_) => Ok(()),
-    }
+/// The newest version of a shard that Redis has had; `None` if Redis does not tell it.
+pub(crate) async fn version(servers: &mut Servers, shard: ShardId) -> Option<u64> {
+    read(servers, shard).await.ok().flatten()?.version
 }

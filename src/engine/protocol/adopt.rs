@@ -1,12 +1,15 @@
-//! A sale that SQL has lost, or has in an older version, is adopted from Redis (`repair::apply`, `Store::adopt_sale`) while
-//! a process removes pieces from it, and another adopts it as well.
+//! A sale that SQL has lost, or has in an older version, is adopted from Redis (`adoption::adopt`, `Store::adopt_sale`)
+//! while a process removes pieces from it, and another adopts it as well.
 //!
 //! | step | code |
 //! | --- | --- |
 //! | `Cut`, `Commit`, `Undo` | `Vouchers::take_out`, `Store::restock`, `Vouchers::undo` |
 //! | `Lose` | a backup of SQL is restored |
 //! | `Read`, `Adopt` | `sale_copy::read`, `Store::adopt_sale` |
+//! | `GiveUp`, `Expire` | a timeout of the commit; others no longer wait for the cut |
 //! | `Sync` | `sale_copy::sync` |
+//!
+//! A version that has two contents is the subject of `set_back`.
 
 use stateright::{Model, Property};
 

@@ -6,10 +6,18 @@
 //! | `Start` | `Vouchers::take_out` reads the sale in SQL |
 //! | `Message::Cut` | `cut.lua` |
 //! | `Message::Commit` | `Store::restock` at the version that was seen |
-//! | `Message::Fence` | `Store::fence_sale`, by `Vouchers::undo` and by `sale_copy::settle` |
-//! | `Message::Sync` | `sync_sale.lua`, by anybody, with a row that was read earlier |
+//! | `Message::Fence` | `Store::fence_sale`, by `Vouchers::undo` and by `sale_copy::sync` |
+//! | `Message::Sync` | `sync_sale.lua`, by any process, with a row that was read earlier |
 //! | `GiveUp` | a timeout, a lost connection |
+//! | `PutBack` | `Vouchers::undo` |
+//! | `ReadToSync` | `deliver` reads the row that a `Message::Sync` carries |
+//! | `Expire`, `Settle` | `cut_until` has passed; `undo_cut` and `Rebalancer::settle` call `sale_copy::sync` |
+//! | `Change` | another `Store::restock`, or `Store::set_state` |
+//! | `Replicate`, `FailOver`, `Flush` | a replica takes the state, replaces the primary; all keys are lost |
 //! | `Reconcile` | `Reconciler::sale`: `reconcile_begin.lua`, the fence, `restore.lua` and `reconcile_end.lua` |
+//!
+//! Not modelled: a sale that lost only its stock (`kept`), which is reconciled without the fence; and
+//! a version with two contents, which a reconciliation adopts first (`set_back`).
 
 use std::collections::BTreeSet;
 
@@ -23,11 +31,11 @@ use super::{
 /// Who may put pieces back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// A process that was refused or has no reply, at once; everybody once the lease has passed.
+    /// A process that was refused or has no reply, at once; any process once the lease has passed.
     Lease,
     /// The same, but the lease knows its owner.
     OwnedLease,
-    /// Whoever has raised the version in SQL before.
+    /// A process that has raised the version in SQL before.
     Version,
 }
 

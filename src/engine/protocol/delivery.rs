@@ -3,8 +3,11 @@
 //! | step | code |
 //! | --- | --- |
 //! | `Change` | `Store::set_state` |
-//! | `Sync`, `Begin`, `Note` | `confirm` and `deliver`: `sync_sale.lua`, `reconcile_begin.lua`, `Store::note_delivered` |
+//! | `Read`, `Next` | `deliver` and `confirm`; in the states `Sync`: `sync_sale.lua`, `Reconcile`: |
+//! | | `Reconciler::sale`, `Note`: `Store::note_delivered` |
 //! | `Other` | the next step of another process that reconciles the sale: `Reconciler::sale` |
+//! | `GiveUp` | the process that delivers ends, or an error makes it begin again |
+//! | `Expire` | the lease of the process that reconciles; another one takes over |
 //! | `Damage` | a key of the sale is lost |
 
 use stateright::{Model, Property};

@@ -14,21 +14,21 @@ mod delivery;
 mod moves;
 mod reconcile;
 mod sale;
+mod set_back;
 
 use std::{fmt::Debug, hash::Hash, time::Instant};
 
 use stateright::{Checker, HasDiscoveries, Model, Path};
 
 /// Explores every state of a model; with one thread, the steps that it finds are the shortest.
-fn explore<M>(name: &str, model: M, threads: usize) -> impl Checker<M>
+fn explore<M>(name: &str, model: M, end: HasDiscoveries, threads: usize) -> impl Checker<M>
 where
     M: Model + Send + Sync + 'static,
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
     let began = Instant::now();
-    let all = model.checker().finish_when(HasDiscoveries::AnyFailures);
-    let checker = all.threads(threads).spawn_bfs().join();
+    let checker = model.checker().finish_when(end).threads(threads).spawn_bfs().join();
     println!(
         "{name}: {} states, depth {}, {:.1} s",
         checker.unique_state_count(),
@@ -45,7 +45,7 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
-    explore(name, model, 2).assert_properties();
+    explore(name, model, HasDiscoveries::AnyFailures, 2).assert_properties();
 }
 
 /// Explores a model whose rule is known to fail; returns the shortest steps to the failure.
@@ -55,7 +55,8 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
     M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
-    let steps = explore(name, model, 1).assert_any_discovery(property);
+    let end = HasDiscoveries::AnyOf([property].into());
+    let steps = explore(name, model, end, 1).assert_any_discovery(property);
     let steps = Path::into_actions(steps);
     println!("  {property}: {} steps", steps.len());
     for (number, step) in steps.iter().enumerate() {

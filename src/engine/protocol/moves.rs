@@ -7,7 +7,9 @@
 //! | `Commit` | `Store::restock`, all cuts at the versions that were seen, and the pieces of the other shards |
 //! | `Undo` | `Vouchers::undo`: `Store::fence_sale` and `sync_sale.lua`, shard by shard |
 //! | `Sync` | `deliver`, the delivery task, `Rebalancer::settle` |
+//! | `GiveUp`, `LateCommit` | a timeout of the commit, which the database may still execute |
 //! | `Expire` | others no longer wait for a cut |
+//! | `Change` | another change of a shard raises its version |
 
 use stateright::{Model, Property};
 

@@ -51,17 +51,20 @@ pub(super) struct Redis {
     pub(super) run: u8,
 }
 
-/// What `sync_sale.lua` replies.
+/// What `sync_sale.lua` replies. `Known` stands for `known` and `mended`; `other` is not modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Synced {
     Taken,
     Known,
     Cutting,
     Expired,
+    Newer(u8),
+    /// The same version of another history.
+    Split,
     Damaged,
 }
 
-/// What `reconcile_begin.lua` replies.
+/// What `reconcile_begin.lua` replies. `Closed` stands for `begun`; `kept`, `oversold` and `other` are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Start {
     Whole,
@@ -116,12 +119,26 @@ impl Redis {
         cuts
     }
 
-    /// `sync_sale.lua`: no version puts pieces back that are being cut at it or at a newer one.
+    /// `sync_sale.lua`: no version puts pieces back that are being cut at it or at a newer one, and none has two contents.
     pub(super) fn sync(&mut self, sale: Sql) -> Synced {
+        let is_split = self.version == sale.version && self.initial != sale.initial;
+        if is_split && self.cutting.is_none() && !self.is_damaged() {
+            self.initial = self.initial.min(sale.initial.max(self.buyers));
+            self.stock = self.initial - self.buyers;
+            return Synced::Split;
+        }
+        self.sync_by_version(sale)
+    }
+
+    /// The same, but it compares versions only.
+    pub(super) fn sync_by_version(&mut self, sale: Sql) -> Synced {
         if self.is_damaged() {
             return Synced::Damaged;
         }
-        if self.version >= sale.version {
+        if self.version > sale.version {
+            return Synced::Newer(self.version);
+        }
+        if self.version == sale.version {
             return match self.cutting.filter(|it| it.version == sale.version) {
                 Some(Cutting { expired: true, .. }) => Synced::Expired,
                 Some(_) => Synced::Cutting,
@@ -132,8 +149,8 @@ impl Redis {
         Synced::Taken
     }
 
-    /// `sync_sale.lua` as it was: the pieces return to the process that says that they are its own, and to everybody
-    /// once the lease has passed.
+    /// `sync_sale.lua` as it was: the pieces return to the process that says that they are its own, and to any
+    /// process once the lease has passed.
     pub(super) fn sync_by_lease(&mut self, sale: Sql, own: bool) -> Synced {
         if self.is_damaged() {
             return Synced::Damaged;

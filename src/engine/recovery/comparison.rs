@@ -36,18 +36,16 @@ pub async fn reconcile_by_count(
     of: &Partition,
     promises: &[SaleOrder],
     token: &str,
-) -> Result<(Reconciled, NotReconciled)> {
-    let mut removed = 0;
+    done: &mut Reconciled,
+) -> Result<NotReconciled> {
     // Redis may have lost returns of pieces, which would count as buyers without an order.
     for sale in servers.sales_of(of).await? {
         // Its reconciliation repeats that, and fails.
-        removed += unless_of_sale(payment::give_back_again(servers, sale.id).await)?;
+        done.removed += unless_of_sale(payment::give_back_again(servers, sale.id).await)?;
     }
     let is_counted = unless_of_sale(counts_match(servers, of).await)?;
     let scope = if is_counted { Scope::Counted } else { Scope::IfNeeded };
-    let (mut done, left) = reconcile_each(servers, of, promises, token, scope).await?;
-    done.removed += removed;
-    Ok((done, left))
+    reconcile_each(servers, of, promises, token, scope, done).await
 }
 
 /// What was not read because of a fault of one sale is as nothing.

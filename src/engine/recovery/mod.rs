@@ -1,5 +1,6 @@
 //! Redis and SQL after a failure: compared, completed and delivered again.
 
+pub mod adoption;
 pub mod comparison;
 pub(crate) mod delivery;
 pub mod former_names;

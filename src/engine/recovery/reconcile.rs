@@ -8,6 +8,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    mem,
     time::{Duration, Instant},
 };
 
@@ -29,7 +30,10 @@ use crate::{
     },
     lists::{self, group_by},
     payment,
-    recovery::former_names,
+    recovery::{
+        adoption::{adopt, adopt_each, pause_set_back},
+        former_names,
+    },
     servers::Servers,
     telemetry::data_loss::{Closed, Reconciled},
 };
@@ -102,21 +106,24 @@ pub async fn reconcile(
     promises: &[SaleOrder],
     token: &str,
 ) -> Result<Reconciled> {
-    let (done, left) = reconcile_each(servers, of, promises, token, Scope::IfNeeded).await?;
+    let mut done = Reconciled::default();
+    let left = reconcile_each(servers, of, promises, token, Scope::IfNeeded, &mut done).await?;
     left.into_iter().next().map_or(Ok(done), |(_, error)| Err(error))
 }
 
-/// As [`reconcile`], each sale as far as `scope` requires it; also returns those that could not be reconciled. What prevents
-/// it for every sale is a fault of a server.
+/// As [`reconcile`], each sale as far as `scope` requires it; returns those that could not be reconciled. What prevents
+/// it for every sale is a fault of a server. What was reconciled is added to `done`, also before an error: the next attempt
+/// finds nothing wrong with it.
 pub(crate) async fn reconcile_each(
     servers: &mut Servers,
     of: &Partition,
     promises: &[SaleOrder],
     token: &str,
     scope: Scope,
-) -> Result<(Reconciled, NotReconciled)> {
+    done: &mut Reconciled,
+) -> Result<NotReconciled> {
     let mut reconciler = Reconciler::new(servers, of, token).await?;
-    let (mut done, mut left) = (Reconciled::default(), NotReconciled::new());
+    let mut left = NotReconciled::new();
     let mut by_shard = group_by(promises.iter().copied(), SaleOrder::sold_by);
     stream::ensure_group(&mut reconciler.servers.conn, of).await?;
     let sales = reconciler.servers.sales_of(of).await?;
@@ -147,8 +154,8 @@ pub(crate) async fn reconcile_each(
             Err(error) => left.push((shard, error)),
         }
     }
-    done.add(reconciler.streams(of, &[]).await?);
-    if done != Reconciled::default() {
+    reconciler.streams(of, &[], done).await?;
+    if *done != Reconciled::default() {
         tracing::warn!(
             keys = done.keys.join(&lists::ITEMS),
             restored = done.restored,
@@ -157,7 +164,7 @@ pub(crate) async fn reconcile_each(
             "Redis had lost data"
         );
     }
-    Ok((done, left))
+    Ok(left)
 }
 
 /// Restores the buyers of written orders that Redis does not hold.
@@ -244,7 +251,7 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
-    /// Keys that the check has repaired, by their names; the next one does not find them again.
+    /// Of what a check has found, the keys that it has repaired itself; the next check does not find them again.
     pub(crate) fn put_right(found: &[String]) -> impl Iterator<Item = String> {
         found.iter().filter(|it| !["orders", "dead", "watermark"].contains(&it.as_str())).cloned()
     }
@@ -365,11 +372,20 @@ enum Start {
     Other,
     /// It has more buyers than pieces, as was found before, and is closed.
     Oversold,
-    /// The sale is closed until the end; with the version in Redis, the faults found in its keys, and whether Redis may
-    /// have lost a reduction of its stock.
-    Closed { version: u64, found: Vec<String>, is_cut_unknown: bool },
+    /// The sale is closed until the end; with the version in Redis, the faults found in its keys, and what SQL lacks before it
+    /// can be rebuilt.
+    Closed { version: u64, found: Vec<String>, missing: Missing },
     /// A key was lost again, or another process has taken over.
     Lost,
+}
+
+/// What SQL lacks of a sale that is closed to be reconciled.
+enum Missing {
+    Nothing,
+    /// Redis may have lost a reduction of its stock: a version that fences it.
+    Cut,
+    /// Redis may have had a newer version than SQL, which SQL has to adopt.
+    Version,
 }
 
 impl<'a> Reconciler<'a> {
@@ -396,16 +412,24 @@ impl<'a> Reconciler<'a> {
         Ok(done)
     }
 
-    /// Determines what the streams of a partition lost, and enqueues every order that is missing everywhere. `seen` is
-    /// the result of an earlier check.
-    pub(crate) async fn streams(&mut self, of: &Partition, seen: &[String]) -> Result<Reconciled> {
+    /// Determines what the streams of a partition lost, and enqueues every order that is missing everywhere; adds it to
+    /// `done`, also before an error. `seen` is the result of an earlier check.
+    pub(crate) async fn streams(
+        &mut self,
+        of: &Partition,
+        seen: &[String],
+        done: &mut Reconciled,
+    ) -> Result<()> {
         let until = Instant::now() + WITHIN;
-        let keys = Damage::put_right(seen).collect();
-        let mut done = Reconciled { keys, ..Reconciled::default() };
+        for key in Damage::put_right(seen) {
+            if !done.keys.contains(&key) {
+                done.keys.push(key);
+            }
+        }
         loop {
             let found = check(self.servers, of, &[]).await?;
             if found.streams.is_empty() {
-                return Ok(done);
+                return Ok(());
             }
             if Instant::now() > until {
                 return Err(EngineError::Reconciling(of.orders()));
@@ -429,7 +453,10 @@ impl<'a> Reconciler<'a> {
             if entries_lost {
                 for sale in self.servers.sales_of(of).await? {
                     match ledger::enqueue_lost(self.servers, sale.id).await {
-                        Ok(ids) => done.promised_ids.extend(ids),
+                        Ok(ids) => {
+                            done.promised += ids.len() as u64;
+                            done.promised_ids.extend(ids);
+                        }
                         Err(error) if error.is_away() => return Err(error),
                         // The others are not kept waiting for it, and the audit finds what it lacks.
                         Err(error) => {
@@ -437,7 +464,6 @@ impl<'a> Reconciler<'a> {
                         }
                     }
                 }
-                done.promised = done.promised_ids.len() as u64;
             }
             let added = check(self.servers, of, &[]).await?.added;
             check_page(self.servers, of, &[], Some(added)).await?;
@@ -456,17 +482,34 @@ impl<'a> Reconciler<'a> {
         mut scope: Scope,
     ) -> Result<Reconciled> {
         let until = Instant::now() + WITHIN;
-        let mut keys = Vec::new();
+        let (mut keys, mut paused, mut is_first) = (Vec::new(), false, true);
         while Instant::now() < until {
-            let sale = self.servers.store.shard(shard).await?;
+            // Another process changes the sale or its keys, perhaps each time.
+            if !mem::replace(&mut is_first, false) {
+                tokio::time::sleep(POLL).await;
+            }
+            // Before SQL is read, which may have a newer version by then.
+            let seen = self.servers.seen.get(shard).map_or(0, |known| known.version);
+            let mut sale = self.servers.store.shard(shard).await?;
+            if sale.version < seen && sale.state != SaleState::Archived {
+                paused |= pause_set_back(self.servers, shard).await?;
+                sale = self.servers.store.shard(shard).await?;
+            }
             if sale.state == SaleState::Archived {
                 let Servers { conn, keys, .. } = &mut *self.servers;
                 let held = sale_copy::drop_keys(conn, keys, shard).await?;
                 return Ok(Reconciled { archived: u64::from(held), ..Reconciled::default() });
             }
+            if sale.is_undelivered()
+                && sale_copy::version(self.servers, shard).await == Some(sale.version)
+            {
+                // The content of another history would be replaced by that of SQL.
+                adopt_each(self.servers, &[shard], is_stopped(&sale)).await?;
+                sale = self.servers.store.shard(shard).await?;
+            }
             match self.begin(&sale, scope).await? {
-                Start::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
-                Start::Busy | Start::Lost => tokio::time::sleep(POLL).await,
+                Start::Whole => return Ok(Reconciled { keys, paused, ..Reconciled::default() }),
+                Start::Busy | Start::Lost => {}
                 Start::Oversold if promises.is_empty() => {
                     let closed = Some(Closed::Oversold);
                     return Ok(Reconciled { closed, ..Reconciled::default() });
@@ -479,9 +522,17 @@ impl<'a> Reconciler<'a> {
                     return Ok(Reconciled { closed, ..done });
                 }
                 Start::Open(version) => {
+                    // The fence would make the content of SQL the newer one.
+                    if version == sale.version
+                        && sale_copy::try_sync(self.servers, &sale, "").await? == Synced::Split
+                    {
+                        adopt(self.servers, shard, is_stopped(&sale)).await?;
+                        continue;
+                    }
                     // First the stock according to SQL, which the buyers may need.
-                    let sale = self.fence(&sale, version).await?;
-                    if sale_copy::sync(self.servers, &sale, "").await? == Synced::Damaged {
+                    let Some(sale) = self.fence(&sale, version).await? else { continue };
+                    let synced = sale_copy::sync(self.servers, &sale, "").await?;
+                    if synced == Synced::Damaged {
                         continue;
                     }
                     let done = if scope == Scope::Counted {
@@ -490,14 +541,31 @@ impl<'a> Reconciler<'a> {
                         self.rebuild(&sale, "", promises, false, true).await?
                     };
                     if let Some(done) = done {
-                        self.note_delivered(&sale).await;
-                        return Ok(Reconciled { keys, ..done });
+                        // Redis may be ahead of SQL, which was set back: what an operator has stopped since is delivered later.
+                        if !matches!(synced, Synced::Newer(_) | Synced::Split) {
+                            self.note_delivered(&sale).await;
+                        }
+                        return Ok(Reconciled { keys, paused, ..done });
                     }
                 }
-                Start::Closed { version, found, is_cut_unknown } => {
+                Start::Closed { version, found, missing } => {
                     let mut sale = sale;
-                    if is_cut_unknown {
-                        sale = self.fence(&sale, version).await?;
+                    // Redis may have lost that version only after it was looked at.
+                    if sale.version < seen && pause_set_back(self.servers, shard).await? {
+                        paused = true;
+                        continue;
+                    }
+                    if !matches!(missing, Missing::Nothing) {
+                        if let Missing::Version = missing {
+                            let stops = is_stopped(&sale);
+                            paused |= adopt_each(self.servers, &[shard], stops).await?;
+                            sale = self.servers.store.shard(shard).await?;
+                            if sale.version < seen {
+                                continue;
+                            }
+                        }
+                        let Some(fenced) = self.fence(&sale, version).await? else { continue };
+                        sale = fenced;
                         if let Start::Lost = self.begin(&sale, Scope::Again).await? {
                             tracing::warn!(%shard, "a key was lost again while its sale was fenced");
                             continue;
@@ -537,7 +605,7 @@ impl<'a> Reconciler<'a> {
                         let unknown =
                             if counts { done.unknown.saturating_sub(returning) } else { 0 };
                         self.note_delivered(&sale).await;
-                        return Ok(Reconciled { keys, unknown, ..done });
+                        return Ok(Reconciled { keys, unknown, paused, ..done });
                     }
                     tracing::warn!(%shard, "a key was lost again while its sale was reconciled");
                 }
@@ -547,13 +615,16 @@ impl<'a> Reconciler<'a> {
     }
 
     /// Raises the version of a sale in SQL: Redis may have lost a reduction of its stock, which must not be committed any
-    /// more. Not if Redis is ahead of SQL, which has no version of its own then.
-    async fn fence(&mut self, sale: &SaleShard, in_redis: u64) -> Result<SaleShard> {
+    /// more. Not if Redis is ahead of SQL, which has no version of its own then. `None` if SQL no longer has the sale as it
+    /// was read: it was changed, or restored from a backup whose content would get the number of a newer version.
+    async fn fence(&mut self, sale: &SaleShard, in_redis: u64) -> Result<Option<SaleShard>> {
         let is_final = matches!(sale.state, SaleState::Ended | SaleState::Archived);
         if is_final || in_redis > sale.version {
-            return Ok(sale.clone());
+            return Ok(Some(sale.clone()));
         }
-        Ok(sale_copy::fence(&self.servers.store, sale.id, None).await?)
+        let read = (sale.version, sale.delivered);
+        let is_read = |now: &SaleShard| (now.version, now.delivered) == read;
+        Ok(sale_copy::fence(&self.servers.store, sale.id, &is_read).await?)
     }
 
     /// Records that Redis has this version, which a reconciliation has written. If that fails, the next delivery does it:
@@ -576,6 +647,7 @@ impl<'a> Reconciler<'a> {
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(<&str>::from(sale.state)).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
         call.arg::<&str>(scope.into()).arg(sale_copy::spread(sale));
+        call.arg(if sale.is_undelivered() { "" } else { "confirmed" });
         let answer: Vec<String> = self.servers.conn.invoke(&call).await?;
         let mut answer = answer.into_iter();
         let word = answer.next().unwrap_or_default();
@@ -587,7 +659,7 @@ impl<'a> Reconciler<'a> {
             ("oversold", _) => Ok(Start::Oversold),
             ("lost", _) => Ok(Start::Lost),
             ("open", Some(version)) => Ok(Start::Open(version)),
-            ("begun" | "kept", Some(version)) => {
+            ("begun" | "kept" | "unsure", Some(version)) => {
                 // By the names that the operator sees.
                 let named = answer.map(|found| match found.as_str() {
                     "sale" => keys.sale(shard),
@@ -596,7 +668,12 @@ impl<'a> Reconciler<'a> {
                     _ => found,
                 });
                 let found = named.collect();
-                Ok(Start::Closed { version, found, is_cut_unknown: word == "begun" })
+                let missing = match word.as_str() {
+                    "begun" => Missing::Cut,
+                    "unsure" => Missing::Version,
+                    _ => Missing::Nothing,
+                };
+                Ok(Start::Closed { version, found, missing })
             }
             _ => Err(RedisError::reply("reconcile_begin.lua").into()),
         }
@@ -887,4 +964,9 @@ pub async fn await_peers(
             Some(_) => tokio::time::sleep(PEER_POLL).await,
         }
     }
+}
+
+/// Whether SQL has stopped a sale: what it adopts of it then sells nothing.
+fn is_stopped(sale: &SaleShard) -> bool {
+    sale.state > SaleState::Running
 }

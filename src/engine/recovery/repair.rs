@@ -4,23 +4,20 @@
 //! are left to the operator.
 
 use seckill_model::{
-    SaleState, ShardId,
+    SaleState,
     ledger::{Cure, SaleAudit},
     reason::reason,
 };
-use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
-    ledger::{
-        self,
-        sale_copy::{self, drop_keys},
-    },
+    ledger::{self, sale_copy::drop_keys},
     lists::sales as sale_list,
     payment,
     recovery::{
+        adoption::adopt,
         delivery::deliver,
         former_names,
         reconcile::{Reconciler, Scope, new_token},
@@ -119,7 +116,7 @@ pub async fn apply(servers: &mut Servers, audit: &SaleAudit) -> Result<Repaired>
     for cure in audit.cures() {
         match cure {
             Cure::Adopt => {
-                adopt(servers, shard).await?;
+                adopt(servers, shard, false).await?;
                 // Orders that SQL lost with it are enqueued again.
                 done.enqueued += ledger::enqueue_lost(servers, shard).await?.len() as u64;
             }
@@ -156,30 +153,4 @@ pub async fn apply(servers: &mut Servers, audit: &SaleAudit) -> Result<Repaired>
         deliver(servers, &sale, "").await?;
     }
     Ok(done)
-}
-
-/// Adopts the sale of a shard of which Redis has a newer version. All its shards together: a change of the sale may have
-/// reached only some of them.
-///
-/// # Errors
-/// As [`apply`]; also if the server of another shard is unreachable, whose copy may be one that sells less.
-async fn adopt(servers: &mut Servers, shard: ShardId) -> Result<()> {
-    let held = sale_copy::read(servers, shard).await?;
-    let held = held.ok_or(EngineError::NotHeld(shard.voucher()))?;
-    match servers.store.shard(shard).await {
-        Ok(known) if known.version >= held.version => return Ok(()),
-        Ok(_) | Err(StoreError::NoSale(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let mut all = Vec::new();
-    for other in held.spread.iter().flat_map(|spread| spread.all()).filter(|it| *it != shard) {
-        all.extend(sale_copy::read(servers, other).await?);
-    }
-    all.push(held);
-    let mut former = Vec::new();
-    for shard in &all {
-        former_names::learn(servers, shard.id).await?;
-        former.extend(servers.keys.former_of(&servers.keys.partition_of(shard.id)));
-    }
-    Ok(servers.store.adopt_sale(&all, &former).await?)
 }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::{admission::ShardedSale, ledger::sale_copy::Expected};
 
 /// The state of a sale that a node knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KnownSale {
     /// The newest version seen in SQL.
     pub(crate) version: u64,
@@ -61,10 +61,16 @@ impl SaleVersions {
             _ => {}
         }
         let mut known = self.known.lock();
-        let entry = known.entry(shard.id).or_insert(now);
+        let entry = known.entry(shard.id).or_insert_with(|| now.clone());
         if entry.version <= now.version || entry.expected.created != now.expected.created {
             *entry = now;
         }
+    }
+
+    /// Forgets a sale that SQL has lost, or has in an older version: its buyers are not admitted before it was read again.
+    pub(crate) fn forget(&self, sale: SaleId) {
+        self.known.lock().retain(|shard, _| shard.sale != sale);
+        self.sharded.write().remove(&sale);
     }
 
     /// The sale, if it is spread over shards.
@@ -84,14 +90,19 @@ impl SaleVersions {
 
     /// The known state of a shard; `None` if it was never seen.
     pub(crate) fn get(&self, shard: ShardId) -> Option<KnownSale> {
-        self.known.lock().get(&shard).copied()
+        self.known.lock().get(&shard).cloned()
+    }
+
+    /// The known version of each shard, archived or not.
+    pub(crate) fn all(&self) -> Vec<(ShardId, u64)> {
+        self.known.lock().iter().map(|(shard, known)| (*shard, known.version)).collect()
     }
 
     /// Shards that Redis has to hold.
     pub(crate) fn current(&self) -> Vec<Expected> {
         let known = self.known.lock();
         let current = known.values().filter(|it| !it.archived);
-        let mut all: Vec<_> = current.map(|it| it.expected).collect();
+        let mut all: Vec<_> = current.map(|it| it.expected.clone()).collect();
         drop(known);
         all.sort_unstable_by_key(|it| it.shard);
         all

@@ -1,9 +1,11 @@
 //! Alarms in a snapshot: their subjects. The rules that raise them and their texts are elsewhere.
 
+use std::ops::Not;
+
 use serde::Serialize;
 
 pub use seckill_model::Urgency;
-use seckill_model::{ForeignKey, Message, VoucherId, ledger::SaleFinding};
+use seckill_model::{ForeignKey, Message, ShardId, VoucherId, ledger::SaleFinding};
 
 use seckill_redis::connection::LostServer;
 
@@ -35,6 +37,8 @@ pub enum AlarmKind {
         /// The error.
         error: Message,
     },
+    /// Too few replicas of Redis confirm orders.
+    Unconfirmed(Unconfirmed),
     /// A key was overwritten by another program.
     ForeignKey(ForeignKey),
     /// The database is unreachable.
@@ -52,10 +56,19 @@ pub enum AlarmKind {
         /// The error.
         error: Message,
     },
-    /// The database accepts no orders of a sale, while it accepts others.
+    /// SQL has lost sales, or shards of them, that Redis still has.
+    SalesLost {
+        /// The sales; of one that SQL has lost in part, the shards.
+        sales: Vec<ShardId>,
+        /// Admitted orders of these sales that are not in SQL; `None` if unknown.
+        orders: Option<u64>,
+    },
+    /// The database accepts no orders of a sale.
     OrdersWait {
         /// The sale.
         sale: VoucherId,
+        /// Its admitted orders that wait in the stream; `None` if unknown.
+        waiting: Option<u64>,
         /// The error.
         error: Message,
     },
@@ -92,6 +105,9 @@ pub enum AlarmKind {
         /// How many of them may hold an order that is not in SQL: the others are only to be acknowledged. `None` if SQL
         /// was not read.
         at_risk: Option<u64>,
+        /// SQL has lost a sale: a recovery leaves the entries of it until it is restored.
+        #[serde(skip_serializing_if = "Not::not")]
+        sale_lost: bool,
         /// Milliseconds since its last read.
         idle_ms: u64,
     },
@@ -132,6 +148,11 @@ pub enum AlarmKind {
         /// The keys.
         keys: Vec<String>,
     },
+    /// Redis has more buyers of sales than pieces: these stay closed until there are enough.
+    Oversold {
+        /// The sales, or their shards.
+        sales: Vec<ShardId>,
+    },
     /// Redis had lost data, which a node has restored.
     DataLoss {
         /// The losses.
@@ -149,6 +170,18 @@ pub enum AlarmKind {
         /// Length of the outage in milliseconds.
         away_ms: u64,
     },
+}
+
+/// Redis confirms no orders as `wait_replicas` demands, so no buyer gets a reply.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unconfirmed {
+    /// How many replicas acknowledge; `None` if Redis does not let this user ask them.
+    pub replicas: Option<u32>,
+    /// How many have to.
+    pub wanted: u32,
+    /// Why they cannot be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Message>,
 }
 
 fn sentence<S: serde::Serializer>(finding: &SaleFinding, to: S) -> Result<S::Ok, S::Error> {

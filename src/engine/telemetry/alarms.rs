@@ -1,7 +1,7 @@
 //! Alarm rules: small functions of one Snapshot, each with a test.
 
 use seckill_model::{
-    JobOutcome, JobRun, Message,
+    JobOutcome, JobRun, Message, ShardId,
     ledger::{Balance, SaleFinding},
 };
 use seckill_store::StoreError;
@@ -11,7 +11,7 @@ use crate::EngineError;
 use super::{
     Snapshot,
     data_loss::{RecentLosses, Reconciled, Unwitnessed},
-    snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
+    snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, SaleLine, SqlCopy, Urgency},
 };
 
 /// An active consumer asks for entries every second; one silent for this long is stuck.
@@ -43,11 +43,19 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     if let Some(error) = snapshot.redis.unwritable.clone().filter(|_| snapshot.redis.up) {
         add(Urgency::Critical, AlarmKind::RedisReadOnly { error });
     }
+    if let Some(unconfirmed) = snapshot.unconfirmed.clone().filter(|_| snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::Unconfirmed(unconfirmed));
+    }
     if let Some(kind) = sql(snapshot) {
         add(Urgency::Critical, kind);
     }
-    for (sale, error) in &snapshot.refused_sales {
-        add(Urgency::Critical, AlarmKind::OrdersWait { sale: *sale, error: error.clone() });
+    let lost = lost_sales(snapshot);
+    let sale_lost = lost.is_some();
+    if let Some(kind) = lost {
+        add(Urgency::Critical, kind);
+    }
+    for kind in orders_wait(snapshot) {
+        add(Urgency::Critical, kind);
     }
     for (sale, error) in snapshot.unreadable_sales.iter().filter(|_| snapshot.sql.up) {
         add(Urgency::Critical, AlarmKind::SaleUnreadable { sale: *sale, error: error.clone() });
@@ -58,6 +66,9 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     }
     if !snapshot.damaged.is_empty() && snapshot.redis.up {
         add(Urgency::Critical, AlarmKind::Damaged { keys: snapshot.damaged.clone() });
+    }
+    if !snapshot.oversold.is_empty() && snapshot.redis.up && snapshot.sql.up {
+        add(Urgency::Critical, AlarmKind::Oversold { sales: snapshot.oversold.clone() });
     }
     let (unwitnessed, losses) = split(losses);
     if let Some(unwitnessed) = unwitnessed {
@@ -94,10 +105,20 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
             let consumer = holder.name.clone();
             if !alive {
                 let at_risk = snapshot.unwritten().map(|orders| orders.min(pending));
-                let kind = AlarmKind::DeadConsumer { consumer, known, pending, at_risk, idle_ms };
+                let kind = AlarmKind::DeadConsumer {
+                    consumer,
+                    known,
+                    pending,
+                    at_risk,
+                    sale_lost: sale_lost && at_risk != Some(0),
+                    idle_ms,
+                };
                 add(Urgency::Warning, kind);
-            } else if idle_ms >= SILENT_MS && snapshot.sql.takes_writes() {
-                // While the database is unreachable or locked, all consumers wait for it.
+            } else if idle_ms >= SILENT_MS
+                && snapshot.sql.takes_writes()
+                && snapshot.refused_sales.is_empty()
+            {
+                // While the database is unreachable or locked, or accepts no orders, consumers wait for it.
                 add(Urgency::Warning, AlarmKind::SilentConsumer { consumer, pending, idle_ms });
             }
         }
@@ -134,6 +155,36 @@ fn split(losses: Option<RecentLosses>) -> (Option<Unwitnessed>, Option<RecentLos
     let unwitnessed = losses.total.unwitnessed.take();
     let is_known = unwitnessed.is_none() || losses.total != Reconciled::default();
     (unwitnessed, is_known.then_some(losses))
+}
+
+/// The sales that SQL has lost.
+fn lost_sales(snapshot: &Snapshot) -> Option<AlarmKind> {
+    let lost: Vec<&SaleLine> = snapshot.lost_sales().filter(|_| snapshot.sql.up).collect();
+    let shards = |sale: &SaleLine| match sale.sql {
+        SqlCopy::Lost => vec![ShardId::only(sale.voucher_id)],
+        _ => sale.shards.iter().filter(|it| it.is_lost()).map(SaleLine::shard_id).collect(),
+    };
+    let mut sales: Vec<ShardId> = lost.iter().flat_map(|sale| shards(sale)).collect();
+    if sales.is_empty() {
+        return None;
+    }
+    sales.sort_unstable();
+    let orders = lost.iter().map(|sale| snapshot.unwritten_of(sale.voucher_id)).sum();
+    Some(AlarmKind::SalesLost { sales, orders })
+}
+
+/// The sales of which the database accepts no orders. Those that it has lost have an alarm of their own, and so has a
+/// database for which all orders wait.
+fn orders_wait(snapshot: &Snapshot) -> impl Iterator<Item = AlarmKind> {
+    let is_lost = |sale| snapshot.lost_sales().any(|lost| lost.voucher_id == sale);
+    // Admitted orders that are in no stream wait for an operator: they are a finding of the audit.
+    let in_stream = snapshot.stream.as_ref().and_then(|stream| Some(stream.lag? + stream.pending));
+    let refused = snapshot.refused_sales.iter().filter(|_| snapshot.sql.takes_writes());
+    refused.filter(move |(sale, _)| !is_lost(*sale)).map(move |(sale, error)| {
+        let unwritten = snapshot.unwritten_of(*sale);
+        let waiting = unwritten.map(|orders| orders.min(in_stream.unwrap_or(orders)));
+        AlarmKind::OrdersWait { sale: *sale, waiting, error: error.clone() }
+    })
 }
 
 /// Returns the reason why the database accepts no orders.
@@ -184,9 +235,11 @@ mod tests {
     use super::*;
     use crate::telemetry::{
         Point, Series,
-        snapshot::{JobLine, NodeState, SaleLine, StreamLine},
+        snapshot::{JobLine, NodeState, StreamLine},
     };
-    use seckill_model::{Cause, ForeignKey, Millis, Sale, SaleState, VoucherId, ledger::Finding};
+    use seckill_model::{
+        Cause, ForeignKey, Millis, Sale, SaleId, SaleShard, SaleState, VoucherId, ledger::Finding,
+    };
     use seckill_redis::stream_stats::SaleStats;
 
     fn healthy() -> Snapshot {
@@ -249,13 +302,78 @@ mod tests {
         assert_eq!(raised(&snapshot), Some((Urgency::Critical, other)));
     }
 
+    fn sale(id: u64, initial: u64, stock: u64) -> SaleShard {
+        let sale = Sale {
+            voucher_id: VoucherId(id),
+            title: String::new(),
+            initial,
+            stock,
+            begin: None,
+            end: None,
+            state: SaleState::Running,
+            limit: 1,
+            changed: Millis(1),
+            version: 1,
+            delivered: 1,
+            created: Millis(1),
+            spread: None,
+        };
+        SaleShard { id: ShardId::only(VoucherId(id)), sale }
+    }
+
+    fn facts(initial: u64, buyers: u64) -> SaleStats {
+        SaleStats { buyers, initial: Some(initial), ..SaleStats::default() }
+    }
+
     #[test]
     fn each_sale_whose_orders_wait_raises_an_alarm() {
         let refused_sales = vec![(VoucherId(3), "no".into()), (VoucherId(4), "no".into())];
-        let found = alarms(&Snapshot { refused_sales, ..healthy() }, None);
-        let waits = |sale| AlarmKind::OrdersWait { sale: VoucherId(sale), error: "no".into() };
-        let kinds: Vec<_> = found.into_iter().map(|alarm| alarm.kind).collect();
-        assert_eq!(kinds, [waits(3), waits(4)]);
+        let sales = vec![SaleLine::of_shard(&sale(4, 9, 9), Millis(1), Some(&facts(9, 7)))];
+        let mut snapshot = Snapshot { sales, refused_sales, ..healthy() };
+        let waits = |snapshot: &Snapshot, orders| {
+            let alarm = |sale, waiting| AlarmKind::OrdersWait { sale, waiting, error: "no".into() };
+            let found = alarms(snapshot, None).into_iter().map(|alarm| alarm.kind);
+            let wanted = [alarm(VoucherId(3), None), alarm(VoucherId(4), Some(orders))];
+            assert_eq!(found.collect::<Vec<_>>(), wanted);
+        };
+        let stream =
+            |lag, pending| StreamLine { group: true, lag, pending, ..StreamLine::default() };
+        snapshot.stream = Some(stream(Some(5), 9));
+        waits(&snapshot, 7);
+        snapshot.stream = Some(stream(Some(0), 2));
+        waits(&snapshot, 2);
+        snapshot.stream = Some(stream(None, 2));
+        waits(&snapshot, 7);
+    }
+
+    #[test]
+    fn a_sale_that_sql_has_lost_is_named_and_repaired_first() {
+        let refused_sales = vec![(VoucherId(4), "no".into())];
+        let sales = vec![SaleLine::of_lost(&sale(4, 900, 900), Millis(1), Some(&facts(900, 150)))];
+        let consumers = vec![holder(false, 60)];
+        let stream = StreamLine { group: true, pending: 60, consumers, ..StreamLine::default() };
+        let snapshot = Snapshot { sales, refused_sales, stream: Some(stream), ..healthy() };
+        let found = alarms(&snapshot, None);
+        let [lost, dead] = &found[..] else { panic!("{found:?}") };
+        let sales = vec![ShardId::only(VoucherId(4))];
+        assert_eq!(lost.kind, AlarmKind::SalesLost { sales, orders: Some(150) });
+        let AlarmKind::DeadConsumer { at_risk: Some(60), sale_lost: true, .. } = dead.kind else {
+            panic!("{dead:?}");
+        };
+        let shard = |number, sql| {
+            let id = ShardId { sale: SaleId(5), number };
+            let shard = SaleShard { id, ..sale(5, 20, 20) };
+            SaleLine { sql, ..SaleLine::of_shard(&shard, Millis(1), Some(&facts(20, 0))) }
+        };
+        let shards = [(1, SqlCopy::Lost), (2, SqlCopy::Current)].map(|(it, sql)| shard(it, sql));
+        let partly = Snapshot { sales: SaleLine::of_vouchers(shards), ..healthy() };
+        let named = alarms(&partly, None).into_iter().next().map(|it| it.kind);
+        let sales = vec![ShardId { sale: SaleId(5), number: 1 }];
+        assert_eq!(named, Some(AlarmKind::SalesLost { sales, orders: Some(0) }));
+        let found = alarms(&Snapshot { lost_unknown: true, ..snapshot }, None);
+        assert!(
+            found.iter().any(|it| matches!(it.kind, AlarmKind::DeadConsumer { at_risk: None, .. }))
+        );
     }
 
     #[test]
@@ -308,23 +426,8 @@ mod tests {
     fn the_alarm_of_a_dead_consumer_knows_how_many_orders_are_at_risk() {
         let at_risk = |sql_up: bool, persisted: u64| {
             let mut snapshot = healthy();
-            let sale = Sale {
-                voucher_id: VoucherId(1),
-                title: String::new(),
-                initial: 9_000,
-                stock: 9_000 - persisted,
-                begin: None,
-                end: None,
-                state: SaleState::Running,
-                limit: 1,
-                changed: Millis(1),
-                version: 1,
-                delivered: 1,
-                created: Millis(1),
-                spread: None,
-            };
-            let facts = SaleStats { buyers: 9_000, initial: Some(9_000), ..SaleStats::default() };
-            snapshot.sales = vec![SaleLine::of(&sale, Millis(1), Some(&facts))];
+            let sale = sale(1, 9_000, 9_000 - persisted);
+            snapshot.sales = vec![SaleLine::of(&sale, Millis(1), Some(&facts(9_000, 9_000)))];
             snapshot.sql.up = sql_up;
             let consumers = vec![holder(false, 6)];
             snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });

@@ -2,6 +2,7 @@
 
 mod pages;
 mod redis;
+mod set_back;
 
 use std::{
     collections::HashMap,
@@ -22,7 +23,9 @@ use seckill_redis::{
 };
 use seckill_store::{AuditEntry, Sales, SharedStore, StoreError, UnreadableSale};
 
-use crate::{EngineError, Result, deployment::Deployment};
+use crate::{EngineError, Result, deployment::Deployment, servers::Servers};
+
+use self::set_back::SetBack;
 
 use super::{
     Meters, Point, Series, Snapshot,
@@ -31,7 +34,9 @@ use super::{
     data_loss::published,
     ledger_hysteresis::{Hysteresis, Proof},
     ledger_totals::Figures,
-    snapshot::{ConsumerLine, Count, Funnel, Health, HttpLine, NodeLine, SaleLine, StreamLine},
+    snapshot::{
+        ConsumerLine, Count, Funnel, Health, HttpLine, NodeLine, SaleLine, StreamLine, Unconfirmed,
+    },
     window::Window,
     write_probe::WriteProbe,
 };
@@ -66,6 +71,9 @@ pub struct Collector {
     stats: Option<RedisStats>,
     /// Facts of each sale in Redis, from the last stats that read it.
     facts: Arc<HashMap<ShardId, SaleStats>>,
+    /// What SQL lacks of what Redis has, and what reads it.
+    set_back: SetBack,
+    lookup: Servers,
     /// The idle sale to read next.
     turn: usize,
     /// `None` if their server is lost while others reply.
@@ -75,6 +83,9 @@ pub struct Collector {
     /// When Redis was last probed for writes.
     asked_redis: Option<Instant>,
     redis: Health,
+    /// How many replicas have to confirm an order, and why they do not.
+    wait_replicas: u32,
+    unconfirmed: Option<Unconfirmed>,
     sql: Health,
     writes: WriteProbe,
     /// Samples taken while Redis was reachable; its counters advance while SQL is unreachable.
@@ -153,11 +164,15 @@ impl Collector {
             ahead: 0,
             stats: None,
             facts: Arc::default(),
+            set_back: SetBack::default(),
+            lookup: Servers::new(redis, store, keys),
             turn: 0,
             locks: None,
             lock_names,
             asked_redis: None,
             redis: Health { name: "redis".to_owned(), ..Health::default() },
+            wait_replicas: settings.wait_replicas,
+            unconfirmed: None,
             sql,
             writes: WriteProbe::default(),
             past: Window::default(),
@@ -182,6 +197,7 @@ impl Collector {
         if !self.redis.up && self.sql.up && self.redis.latency_us > STALE_US {
             self.read_sql().await;
         }
+        self.read_set_back().await;
         self.seq += 1;
         let sample = self.sample();
         let audit = self.balance(&sample.figures);
@@ -211,10 +227,12 @@ impl Collector {
             redis: self.redis.clone(),
             sql: self.sql.clone(),
             // Without a reply of any server, Redis as a whole is unreachable.
+            unconfirmed: self.unconfirmed.clone(),
             unreachable: if self.redis.up { self.conn.lost().to_vec() } else { Vec::new() },
             sales,
             undelivered,
             refused_sales: self.refused_sales(stats),
+            lost_unknown: self.set_back.is_unknown(),
             unreadable_sales: self.unreadable.clone(),
             written: Count { total: persisted, per_second: written_rate.unwrap_or(0.0) },
             stream: stats.map(|stats| self.stream_line(stats)),
@@ -229,6 +247,7 @@ impl Collector {
             locks_unknown: self.redis.up && self.locks.is_none(),
             foreign_keys: self.foreign_keys(),
             damaged: self.damaged(),
+            oversold: self.oversold(),
             nodes: stats
                 .map(|stats| NodeLine::all(&stats.nodes, self.node_dead_ms))
                 .unwrap_or_default(),

@@ -47,6 +47,8 @@ pub struct Reconciled {
     pub archived: u64,
     /// Why the sale stays closed.
     pub closed: Option<Closed>,
+    /// The sale was paused: SQL was behind Redis, and what decides whether it sells was lost.
+    pub paused: bool,
     /// Redis restarted or failed over while no node lived.
     pub unwitnessed: Option<Unwitnessed>,
     /// The `promised` orders; the event has only their number.
@@ -113,6 +115,7 @@ impl Reconciled {
         self.unknown += other.unknown;
         self.archived += other.archived;
         self.closed = self.closed.or(other.closed);
+        self.paused |= other.paused;
         self.unwitnessed = self.unwitnessed.or(other.unwitnessed);
         self.promised_ids.extend(other.promised_ids);
         self.refused_ids.extend(other.refused_ids);
@@ -314,6 +317,7 @@ impl fmt::Display for Reconciled {
             Closed::Oversold => text!("loss-oversold"),
             Closed::OtherSale => text!("loss-other-sale"),
         }));
+        text.extend(self.paused.then(|| text!("loss-paused")));
         f.write_str(&text)
     }
 }

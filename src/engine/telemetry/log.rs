@@ -21,7 +21,7 @@ pub mod events {
     /// A node has repaired a partition.
     pub const PARTITION_REPAIRED: &str = "partition repaired";
     /// Fields of a sale in Redis had other values than in SQL, and were set back.
-    pub const SALE_MENDED: &str = "sale mended";
+    pub const SALE_FIXED: &str = "sale fixed";
     /// A sale could not be reconciled with the others of its partition, and stays closed until it is.
     pub const SALE_UNRECONCILED: &str = "sale unreconciled";
     /// The database rejects a batch for a reason that is not caused by one of its orders.
@@ -68,7 +68,7 @@ impl Weight {
             | events::DATABASE_AWAY
             | events::NODE_DEAD
             | events::PARTITION_REPAIRED
-            | events::SALE_MENDED
+            | events::SALE_FIXED
             | events::SALE_UNRECONCILED
             | REDIS_RECONCILED => Self::Trouble,
             events::ALARM_CLEARED

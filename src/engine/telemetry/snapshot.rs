@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-pub use super::alarm::{Alarm, AlarmKind, Urgency};
+pub use super::alarm::{Alarm, AlarmKind, Unconfirmed, Urgency};
 use super::{
     census::Census, curves::Curves, ledger_page::LedgerPage, log::LogView, series::Series,
 };
@@ -55,7 +55,11 @@ pub struct Snapshot {
     /// Servers of a cluster that do not reply while others do; what they hold is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreachable: Vec<LostServer>,
-    /// All sales that are not archived: active ones first, then those with an alarm, then by phase, newest first.
+    /// Why orders are not confirmed as `wait_replicas` demands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unconfirmed: Option<Unconfirmed>,
+    /// All sales that are not archived, also those of which SQL lacks a part or all: active ones first, then those with an
+    /// alarm, then by phase, newest first.
     pub sales: Vec<SaleLine>,
     /// Sales with a change committed in SQL and not confirmed by Redis.
     pub undelivered: Vec<VoucherId>,
@@ -122,6 +126,9 @@ pub struct Snapshot {
     pub foreign_keys: Vec<ForeignKey>,
     /// Inconsistent keys of sales and streams, not reconciled yet.
     pub damaged: Vec<String>,
+    /// Sales, or their shards, that stay closed because Redis has more buyers of them than pieces.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub oversold: Vec<ShardId>,
     /// Scheduled jobs, as known to this node.
     pub jobs: Vec<JobLine>,
     /// Nodes with a heartbeat within a day.
@@ -133,16 +140,31 @@ pub struct Snapshot {
     /// One page of the log; read only while displayed, so not part of documents.
     #[serde(skip)]
     pub log: LogPage,
+    /// Whether Redis could not be searched for sales that SQL has lost.
+    #[serde(skip)]
+    pub lost_unknown: bool,
 }
 
 impl Snapshot {
     /// Returns at most how many admitted orders are not in SQL; `None` if a server did not answer.
     pub fn unwritten(&self) -> Option<u64> {
+        if !self.redis.up || !self.sql.up || !self.unreachable.is_empty() || self.lost_unknown {
+            return None;
+        }
+        self.sales.iter().map(SaleLine::unwritten).sum()
+    }
+
+    /// Returns how many admitted orders of a sale are not in SQL; `None` if a server did not answer.
+    pub fn unwritten_of(&self, sale: VoucherId) -> Option<u64> {
         if !self.redis.up || !self.sql.up || !self.unreachable.is_empty() {
             return None;
         }
-        let open = |sale: &SaleLine| Some(sale.admitted?.saturating_sub(sale.persisted));
-        self.sales.iter().map(open).sum()
+        self.sale(sale)?.unwritten()
+    }
+
+    /// Returns the sales that SQL has lost, all of them or some of their shards.
+    pub fn lost_sales(&self) -> impl Iterator<Item = &SaleLine> {
+        self.sales.iter().filter(|sale| sale.is_lost())
     }
 
     /// Returns the sale of this voucher.
@@ -165,7 +187,9 @@ impl Snapshot {
             _ => &[],
         };
         let found = findings.iter().filter_map(|finding| finding.sale);
-        let off: HashSet<VoucherId> = found.chain(self.undelivered.iter().copied()).collect();
+        let set_back = self.sales.iter().filter(|sale| sale.sql != SqlCopy::Current);
+        let off = found.chain(self.undelivered.iter().copied());
+        let off: HashSet<VoucherId> = off.chain(set_back.map(|sale| sale.voucher_id)).collect();
         self.sales.sort_by_key(|sale| match sale.phase {
             Phase::Running => 0,
             _ if off.contains(&sale.voucher_id) => 1,
@@ -249,6 +273,24 @@ pub struct Back {
     pub after_ms: u64,
 }
 
+/// How the sale in SQL compares with the one in Redis, which gets each change from SQL: Redis is ahead only if SQL was
+/// restored from a backup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SqlCopy {
+    /// SQL has what Redis has.
+    #[default]
+    Current,
+    /// SQL lacks changes of the sale.
+    Behind,
+    /// SQL lacks the sale.
+    Lost,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// One sale on the screen.
 #[derive(Clone, Debug, Serialize)]
 pub struct SaleLine {
@@ -263,6 +305,9 @@ pub struct SaleLine {
     pub phase: Phase,
     /// The operator's setting.
     pub state: SaleState,
+    /// Whether SQL lacks it or its last changes; phase, state, window and initial stock are those of Redis then.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sql: SqlCopy,
     /// Maximum number of orders per user.
     pub limit: u8,
     /// When it was last changed in SQL, by an operator or by an order.
@@ -303,6 +348,7 @@ impl SaleLine {
             title: sale.title.clone(),
             phase: sale.phase(now, left),
             state: sale.state,
+            sql: SqlCopy::Current,
             limit: sale.limit,
             changed: sale.changed,
             initial: sale.initial,
@@ -320,6 +366,30 @@ impl SaleLine {
     /// The same of a shard.
     pub fn of_shard(shard: &SaleShard, now: Millis, facts: Option<&SaleStats>) -> Self {
         Self { shard: shard.id.numbered(), ..Self::of(shard, now, facts) }
+    }
+
+    /// Builds the line of a shard that SQL lacks from the copy in Redis.
+    pub fn of_lost(held: &SaleShard, now: Millis, facts: Option<&SaleStats>) -> Self {
+        Self { sql: SqlCopy::Lost, db_stock: 0, persisted: 0, ..Self::of_shard(held, now, facts) }
+    }
+
+    /// Replaces what SQL has in an older version by the copy in Redis.
+    pub fn held_in_redis(&mut self, held: &Sale, now: Millis) {
+        let left = self.stock.and_then(|stock| u64::try_from(stock).ok());
+        self.sql = SqlCopy::Behind;
+        self.title.clone_from(&held.title);
+        (self.phase, self.state, self.limit) = (held.phase(now, left), held.state, held.limit);
+        (self.initial, self.begin, self.end) = (held.initial, held.begin, held.end);
+    }
+
+    /// Returns whether SQL lacks the sale, or one of its shards.
+    pub fn is_lost(&self) -> bool {
+        self.sql == SqlCopy::Lost || self.shards.iter().any(Self::is_lost)
+    }
+
+    /// Returns at most how many of its admitted orders are not in SQL; `None` if Redis was not read.
+    pub fn unwritten(&self) -> Option<u64> {
+        Some(self.admitted?.saturating_sub(self.persisted))
     }
 
     /// The shard, or the sale that is not spread.
@@ -359,6 +429,9 @@ impl SaleLine {
         // Their windows are the same, and pieces move: it is sold out once all are.
         if self.phase == Phase::SoldOut {
             self.phase = shard.phase;
+        }
+        if self.sql != shard.sql {
+            self.sql = SqlCopy::Behind;
         }
         self.changed = self.changed.max(shard.changed);
         self.initial += shard.initial;
@@ -701,6 +774,8 @@ pub struct HttpLine {
     pub users: Vec<Talker<UserId>>,
     /// Addresses, or IPv6 networks, with the most requests in the last seconds, most first.
     pub addresses: Vec<Talker<IpAddr>>,
+    /// The address that nearly all requests come from, while no proxy is configured.
+    pub one_address: Option<IpAddr>,
 }
 
 impl HttpLine {

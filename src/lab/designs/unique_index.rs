@@ -1,4 +1,4 @@
-//! Text 000, section 7, mended: a unique index on user and voucher, which the tutorials do not use.
+//! Text 000, section 7, fixed: a unique index on user and voucher, which the tutorials do not use.
 //!
 //! Right on any number of instances: the database rejects the second order, and the transaction gives the piece back.
 

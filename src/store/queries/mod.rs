@@ -13,4 +13,4 @@ mod users;
 pub use bench_baseline::Placed;
 pub use order_rate::OrderFlow;
 pub use payment::Overdue;
-pub use sales::{ImportedOrder, Sales, UnreadableSale};
+pub use sales::{ImportedOrder, Restocked, Sales, UnreadableSale};

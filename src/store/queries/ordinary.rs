@@ -2,7 +2,7 @@
 
 use seckill_model::{Fence, Millis, OrderId, UserId, VoucherId};
 
-use super::jobs::pass_fence;
+use super::{Overdue, jobs::pass_fence};
 use crate::{
     Fault, Result, Store, params,
     rules::{self, number},
@@ -52,18 +52,14 @@ impl Store {
         &self,
         before: Millis,
         limit: u32,
+        of: Overdue<'_>,
         now: Millis,
         fence: &Fence,
     ) -> Result<u64> {
         let page = self.database()?.page();
         transaction!(self, |conn| {
             pass_fence(conn, fence, now).await?;
-            let index = (conn.dialect().index)("idx_ordinary_unpaid");
-            let query = format!(
-                "SELECT id FROM tb_ordinary_order {index} \
-                 WHERE status = 1 AND create_time < $1 ORDER BY create_time, id LIMIT $2"
-            );
-            let overdue: Vec<OrderId> = conn.rows(query, params![before, limit]).await?;
+            let overdue = of.page_of_ordinary(conn, before, limit).await?;
             let mut closed = 0;
             for part in overdue.chunks(page) {
                 // Waits for payments in progress, then checks `status` again.

@@ -21,30 +21,18 @@ use crate::{
     transaction,
 };
 
-/// The sales whose overdue orders are closed.
+/// The overdue orders that are closed.
 #[derive(Clone, Copy, Debug)]
 pub enum Overdue<'a> {
-    /// All but these.
-    AllBut(&'a [VoucherId]),
-    /// One of them.
-    Of(VoucherId),
+    /// All but those of these sales, and these.
+    AllBut(&'a [VoucherId], &'a [OrderId]),
+    /// These.
+    Orders(&'a [OrderId]),
 }
 
 impl Overdue<'_> {
-    /// Every sale.
-    pub const ALL: Self = Self::AllBut(&[]);
-
-    /// A condition on the third parameter, and its value.
-    fn condition(self) -> Result<(&'static str, Vec<i64>)> {
-        Ok(match self {
-            Self::AllBut([]) => ("", Vec::new()),
-            Self::AllBut(sales) => {
-                let sales = sales.iter().map(|sale| voucher_key(*sale)).collect::<Result<_>>()?;
-                ("AND NOT (voucher_id = ANY($3))", sales)
-            }
-            Self::Of(sale) => ("AND voucher_id = ANY($3)", vec![voucher_key(sale)?]),
-        })
-    }
+    /// Every one.
+    pub const ALL: Self = Self::AllBut(&[], &[]);
 
     /// The oldest overdue orders, with their vouchers and shards.
     async fn page(
@@ -54,18 +42,63 @@ impl Overdue<'_> {
         limit: u32,
     ) -> Result<Vec<(OrderId, i64, i64)>, Fault> {
         let index = (conn.dialect().index)("idx_unpaid_order");
-        let (condition, sales) = self.condition()?;
-        let query = format!(
-            "SELECT id, voucher_id, shard FROM tb_voucher_order {index} \
-             WHERE status = 1 AND create_time < $1 {condition} AND NOT EXISTS \
+        let from = format!(
+            "SELECT id, voucher_id, shard FROM tb_voucher_order {index} WHERE NOT EXISTS \
              (SELECT 1 FROM tb_seckill_voucher s WHERE s.voucher_id = \
-              tb_voucher_order.voucher_id AND s.return_time IS NOT NULL) \
-             ORDER BY create_time, id LIMIT $2"
+              tb_voucher_order.voucher_id AND s.return_time IS NOT NULL)"
         );
-        if sales.is_empty() {
-            conn.rows(query, params![before, limit]).await
-        } else {
-            conn.rows(query, params![before, limit, sales]).await
+        self.page_of(conn, &from, before, limit).await
+    }
+
+    /// The same of ordinary vouchers, which have no shards.
+    pub(super) async fn page_of_ordinary(
+        self,
+        conn: &mut Conn,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<OrderId>, Fault> {
+        let index = (conn.dialect().index)("idx_ordinary_unpaid");
+        let from = format!(
+            "SELECT id, voucher_id, voucher_id AS shard FROM tb_ordinary_order {index} WHERE 1 = 1"
+        );
+        let page = self.page_of(conn, &from, before, limit).await?;
+        Ok(page.into_iter().map(|(order, ..)| order).collect())
+    }
+
+    async fn page_of(
+        self,
+        conn: &mut Conn,
+        from: &str,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<(OrderId, i64, i64)>, Fault> {
+        let keys = |sales: &[VoucherId]| -> Result<Vec<i64>> {
+            sales.iter().map(|sale| voucher_key(*sale)).collect()
+        };
+        let query = |condition: &str| {
+            format!(
+                "{from} AND status = 1 AND create_time < $1 {condition} \
+                 ORDER BY create_time, id LIMIT $2"
+            )
+        };
+        match self {
+            Self::AllBut([], []) => conn.rows(query(""), params![before, limit]).await,
+            Self::AllBut(sales, []) => {
+                let query = query("AND NOT (voucher_id = ANY($3))");
+                conn.rows(query, params![before, limit, keys(sales)?]).await
+            }
+            Self::AllBut([], orders) => {
+                let query = query("AND NOT (id = ANY($3))");
+                conn.rows(query, params![before, limit, orders]).await
+            }
+            Self::AllBut(sales, orders) => {
+                let query = query("AND NOT (voucher_id = ANY($3)) AND NOT (id = ANY($4))");
+                conn.rows(query, params![before, limit, keys(sales)?, orders]).await
+            }
+            Self::Orders(orders) => {
+                let query = query("AND id = ANY($3)");
+                conn.rows(query, params![before, limit, orders]).await
+            }
         }
     }
 }
@@ -95,24 +128,38 @@ impl Store {
         })
     }
 
-    /// The sales of the next `limit` overdue orders.
-    pub async fn overdue_sales(
+    /// The next `limit` overdue orders, by the sales to which they belong.
+    pub async fn overdue(
         &self,
         before: Millis,
         limit: u32,
         of: Overdue<'_>,
-    ) -> Result<BTreeSet<VoucherId>> {
+    ) -> Result<BTreeMap<VoucherId, Vec<OrderId>>> {
         let page = read!(self, |conn| of.page(conn, before, limit).await)?;
-        Ok(page.into_iter().map(|(_, voucher, _)| VoucherId(voucher.unsigned_abs())).collect())
+        let mut sales: BTreeMap<VoucherId, Vec<OrderId>> = BTreeMap::new();
+        for (order, voucher, _) in page {
+            sales.entry(VoucherId(voucher.unsigned_abs())).or_default().push(order);
+        }
+        Ok(sales)
     }
 
-    /// Closes at most `limit` unpaid orders of these sales that were written before `before`, oldest first: each only
+    /// The next `limit` overdue orders of ordinary vouchers.
+    pub async fn overdue_ordinary(
+        &self,
+        before: Millis,
+        limit: u32,
+        of: Overdue<'_>,
+    ) -> Result<Vec<OrderId>> {
+        read!(self, |conn| of.page_of_ordinary(conn, before, limit).await)
+    }
+
+    /// Closes at most `limit` unpaid orders of these that were written before `before`, oldest first: each only
     /// if it is still unpaid, with its piece returned to the stock and an update of Redis recorded, in one transaction
     /// under `fence`.
     ///
     /// # Errors
     /// [`crate::StoreError::Fenced`] if another holder has the lock. After any error, nothing was closed; unless the
-    /// database is unreachable, it may concern a single sale, such as one whose stock is wrong.
+    /// database is unreachable, it may concern a single sale, such as one whose stock is wrong, or a single order.
     pub async fn close_overdue(
         &self,
         before: Millis,
@@ -277,7 +324,7 @@ async fn pay_in(
     let query =
         format!("SELECT id, status, voucher_id FROM {table} WHERE id = ANY($1) ORDER BY id {lock}");
     let found: Vec<(OrderId, OrderStatus, i64)> = conn.rows(query, params![ids]).await?;
-    // After the orders are locked: whoever freezes a sale waits for these locks afterwards.
+    // After the orders are locked: a process that freezes a sale waits for these locks afterwards.
     let of_unpaid = found.iter().filter(|it| it.1 == OrderStatus::Unpaid).map(|it| it.2);
     let frozen = frozen(conn, of_unpaid).await?;
     let result = |(id, status, voucher): (OrderId, OrderStatus, i64)| {

@@ -38,6 +38,15 @@ pub struct Sales {
     pub unreadable: Vec<UnreadableSale>,
 }
 
+/// What a change of stock has committed.
+#[derive(Clone, Debug)]
+pub struct Restocked {
+    /// The changed shards.
+    pub shards: Vec<SaleShard>,
+    /// The initial stock of the whole sale, or of all changed sales together, as of this change.
+    pub initial: u64,
+}
+
 /// A sale of which a row has a value that no version of this program has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableSale {
@@ -204,6 +213,16 @@ impl Store {
         })
     }
 
+    /// The version of each shard of the sales that are not archived.
+    pub async fn current_versions(&self) -> Result<BTreeMap<ShardId, u64>> {
+        let query = "SELECT v.voucher_id, COALESCE(s.shard, 0), COALESCE(s.version, v.version) \
+             FROM tb_seckill_voucher v LEFT JOIN tb_shard_stock s ON s.voucher_id = v.voucher_id \
+             WHERE v.archive_time IS NULL";
+        let found: Vec<(u64, u16, u64)> = read!(self, |conn| conn.rows(query, params![]).await)?;
+        let shard = |(sale, number, version)| (ShardId { sale: SaleId(sale), number }, version);
+        Ok(found.into_iter().map(shard).collect())
+    }
+
     /// A page of archived sales, newest first.
     pub async fn archived(&self, before: Option<VoucherId>, limit: u32) -> Result<Vec<Sale>> {
         let shards: Vec<SaleShard> = read!(self, |conn| {
@@ -252,17 +271,23 @@ impl Store {
 
     /// Sets the operator-controlled state of a sale and increments its version and those of all its shards. `begin` also
     /// changes the begin. A sale that has ended can only be archived.
+    ///
+    /// # Errors
+    /// [`StoreError::Behind`] if a shard is older than its version in `held`, which are those in Redis: SQL was restored
+    /// from a backup, and its versions would get the numbers of those that Redis has.
     pub async fn set_state(
         &self,
         sale: impl Into<SaleId>,
         state: SaleState,
         begin: Option<Millis>,
+        held: &[(ShardId, u64)],
     ) -> Result<Vec<SaleShard>> {
         let id = sale.into();
         transaction!(self, |conn| {
             lock_sale(conn, id).await?;
             let shards = select_shards(conn, id).await?;
             let sale = shards.first().ok_or(StoreError::NoSale(id.into()))?;
+            shards.iter().try_for_each(|shard| rules::check_not_behind(shard, held))?;
             let Some((state, begin, archived)) = rules::next_state(sale, state, begin)? else {
                 return Ok(shards);
             };
@@ -283,8 +308,12 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Changed`] for another version; [`StoreError::Rejected`] for more pieces than a sale may hold, or
-    /// fewer than live orders hold.
-    pub async fn restock(&self, changes: &[(ShardId, i64, Option<u64>)]) -> Result<Vec<SaleShard>> {
+    /// fewer than live orders hold; [`StoreError::Behind`] as for [`Store::set_state`].
+    pub async fn restock(
+        &self,
+        changes: &[(ShardId, i64, Option<u64>)],
+        held: &[(ShardId, u64)],
+    ) -> Result<Restocked> {
         transaction!(self, |conn| {
             let keys = changes.iter().map(|(shard, ..)| shard_key(*shard));
             lock_shards(conn, keys.collect::<Result<_>>()?).await?;
@@ -294,6 +323,7 @@ impl Store {
                 let shard = select_shard(conn, id).await?;
                 // A sale has a piece at least; all those of a shard may move to others.
                 let least = u64::from(id.number == 0);
+                rules::check_not_behind(&shard, held)?;
                 rules::check_restock(&shard, by, seen, least)?;
                 let (table, condition) = stock_table(id);
                 let update = format!(
@@ -308,24 +338,35 @@ impl Store {
                 changed.push(select_shard(conn, id).await?);
             }
             // After its shards, as everywhere. Pieces that move between shards leave the sum as it is.
-            for (sale, by) in of_sales.into_iter().filter(|(_, by)| *by != 0) {
+            for (sale, by) in of_sales.iter().filter(|(_, by)| **by != 0) {
                 let update = "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + $2, \
                      version = version + 1, update_time = $3 WHERE voucher_id = $1";
-                conn.execute(update, params![VoucherId::from(sale), by, now]).await?;
+                conn.execute(update, params![VoucherId::from(*sale), *by, now]).await?;
             }
-            Ok(changed)
+            // The sum of the shards as of this transaction: read one by one, the others would be of another moment.
+            let mut initial = 0;
+            let query = "SELECT initial_stock FROM tb_seckill_voucher WHERE voucher_id = $1";
+            for sale in changes.iter().map(|(id, ..)| id.sale).collect::<BTreeSet<_>>() {
+                let of_sale: u64 = conn.one(query, params![VoucherId::from(sale)]).await?;
+                initial += of_sale;
+            }
+            Ok(Restocked { shards: changed, initial })
         })
     }
 
-    /// Raises the version of a shard, with `seen` only if that is still its version; returns the shard. It waits for a
-    /// transaction that changes the sale: a reduction of the stock that was prepared before has been committed then, or
-    /// fails with [`StoreError::Changed`], however late its commit comes.
-    pub async fn fence_sale(&self, id: ShardId, seen: Option<u64>) -> Result<SaleShard> {
+    /// Raises the version of a shard and returns it, if it is still as it was seen. It waits for a transaction that changes
+    /// the sale: a reduction of the stock that was prepared before has been committed then, or fails with
+    /// [`StoreError::Changed`], however late its commit comes.
+    pub async fn fence_sale(
+        &self,
+        id: ShardId,
+        is_seen: &(dyn Fn(&SaleShard) -> bool + Sync),
+    ) -> Result<Option<SaleShard>> {
         transaction!(self, |conn| {
             lock_shards(conn, BTreeSet::from([shard_key(id)?])).await?;
             let shard = select_shard(conn, id).await?;
-            if seen.is_some_and(|seen| seen != shard.version) {
-                return Ok(shard);
+            if !is_seen(&shard) {
+                return Ok(None);
             }
             let raise = match id.number {
                 0 => {
@@ -338,17 +379,17 @@ impl Store {
                 }
             };
             conn.execute(raise, params![id.voucher(), i64::from(id.number)]).await?;
-            select_shard(conn, id).await
+            select_shard(conn, id).await.map(Some)
         })
     }
 
-    /// Records that Redis has confirmed this version of a shard, or a newer one.
+    /// Records that Redis has confirmed this version of a shard, or a newer one; not if SQL was set back to an older one.
     pub async fn note_delivered(&self, shard: ShardId, version: u64) -> Result<()> {
         transaction!(self, |conn| {
             let (table, condition) = stock_table(shard);
             let update = format!(
                 "UPDATE {table} SET delivered_version = $2 \
-                 WHERE {condition} AND delivered_version < $3"
+                 WHERE {condition} AND delivered_version < $3 AND version >= $3"
             );
             let version = version as i64;
             let values = params![shard.voucher(), version, version, i64::from(shard.number)];
@@ -356,10 +397,13 @@ impl Store {
         })
     }
 
-    /// Restores a sale from Redis, with its voucher if that is missing: for a database that was rolled back. `held` are
-    /// the shards that Redis has, all of them of one sale; `former` are the IDs that shards had as vouchers of their own.
-    /// Stocks are derived from the live orders. Shards of which SQL has this version or a newer one stay as they are. The
-    /// others get the next version: a reduction of the stock that was prepared before fails, and Redis puts its pieces back.
+    /// Restores a sale from Redis into a database that was rolled back, with its voucher if that is missing; returns
+    /// whether anything was to be restored. `held` are the shards that Redis has, all of them of one sale; `former` are
+    /// the IDs that shards had as vouchers of their own.
+    /// Stocks are derived from the live orders. Shards of which SQL has this version or a newer one stay as they are, unless
+    /// Redis has this version of another history: SQL was changed after it was rolled back. The others get the next version:
+    /// no version has two contents, and a reduction of the stock that was prepared before fails, and Redis puts its pieces
+    /// back.
     ///
     /// A change of the sale may have reached only some of the shards: the sale gets the values that sell less. If they
     /// change it, each shard gets another version, which is delivered to Redis.
@@ -371,31 +415,47 @@ impl Store {
         &self,
         held: &[SaleShard],
         former: &[(VoucherId, ShardId)],
-    ) -> Result<()> {
-        let Some(sale) = held.first().map(|shard| shard.id.sale) else { return Ok(()) };
+    ) -> Result<bool> {
+        let Some(sale) = held.first().map(|shard| shard.id.sale) else { return Ok(false) };
         transaction!(self, |conn| {
             lock_sale(conn, sale).await?;
             let known = match select_shards(conn, sale).await {
                 Err(Fault::Store(StoreError::NoSale(_))) => Vec::new(),
                 known => known?,
             };
-            let is_known = |shard: &&SaleShard| {
-                known.iter().any(|it| it.id == shard.id && it.version >= shard.version)
+            let is_adopted = |shard: &&SaleShard| {
+                let known = known.iter().find(|it| it.id == shard.id);
+                known.is_none_or(|known| shard.is_newer_than(known))
             };
-            let newer: Vec<&SaleShard> = held.iter().filter(|shard| !is_known(shard)).collect();
-            let Some(adopted) = rules::adopted(&newer, known.first().map(|shard| &shard.sale))
+            let newer: Vec<&SaleShard> = held.iter().filter(is_adopted).collect();
+            let Some(mut adopted) = rules::adopted(&newer, known.first().map(|shard| &shard.sale))
             else {
-                return Ok(());
+                return Ok(false);
             };
-            adopt_row(conn, &adopted).await?;
+            // SQL may have orders back that were closed before their pieces were removed: it has a piece for each of them, and
+            // sells none until an operator has looked at it.
+            let mut pieces = Vec::new();
             for shard in &newer {
-                adopt_shard(conn, shard).await?;
+                let live = live_orders(conn, shard.id).await?;
+                if live > shard.initial {
+                    adopted.state = adopted.state.max(SaleState::Paused);
+                }
+                pieces.push((shard, shard.initial.max(live), live));
+            }
+            if adopted.spread.is_none()
+                && let Some((_, initial, _)) = pieces.first()
+            {
+                adopted.initial = *initial;
+            }
+            adopt_row(conn, &adopted).await?;
+            for (shard, initial, live) in pieces {
+                adopt_shard(conn, shard, initial, live).await?;
                 let had = former.iter().find(|(_, it)| *it == shard.id);
                 if let Some((had, _)) = had {
                     set_former(conn, shard.id, *had).await?;
                 }
             }
-            if known.first().is_some_and(|known| rules::is_changed(known, &adopted)) {
+            if known.first().is_some_and(|known| known.terms() != adopted.terms()) {
                 let update = "UPDATE tb_shard_stock SET version = version + 1 \
                      WHERE voucher_id = $1 AND shard = $2";
                 for shard in known.iter().filter(|it| newer.iter().all(|new| new.id != it.id)) {
@@ -406,7 +466,8 @@ impl Store {
             let update = "UPDATE tb_seckill_voucher SET initial_stock = (\
                    SELECT SUM(initial_stock) FROM tb_shard_stock WHERE voucher_id = $1) \
                  WHERE voucher_id = $1 AND shards IS NOT NULL";
-            conn.execute(update, params![VoucherId::from(sale)]).await.map(drop)
+            conn.execute(update, params![VoucherId::from(sale)]).await?;
+            Ok(true)
         })
     }
 
@@ -566,17 +627,26 @@ async fn adopt_row(conn: &mut Conn, sale: &Sale) -> Result<(), Fault> {
     conn.execute(statement, values).await.map(drop)
 }
 
-/// Writes the stock and the versions of a shard that is adopted. Its sale is locked, or was missing and has no orders.
-async fn adopt_shard(conn: &mut Conn, shard: &SaleShard) -> Result<(), Fault> {
-    let (id, initial) = (shard.id, number(shard.initial)?);
-    let (confirmed, voucher) = (number(shard.version)?, id.voucher());
-    let (version, in_sale) = (confirmed.saturating_add(1), i64::from(id.number));
+/// Live orders of a shard. Its sale is locked, or was missing and has none.
+async fn live_orders(conn: &mut Conn, shard: ShardId) -> Result<u64, Fault> {
     let live = conn.dialect().live;
     let query = format!(
         "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND shard = $2 AND {live}"
     );
-    let live: i64 = conn.one(query, params![voucher, in_sale]).await?;
-    let (stock, now) = (initial - live, Millis::now());
+    conn.one(query, params![shard.voucher(), i64::from(shard.number)]).await
+}
+
+/// Writes the stock and the versions of a shard that is adopted, with this many pieces and live orders.
+async fn adopt_shard(
+    conn: &mut Conn,
+    shard: &SaleShard,
+    initial: u64,
+    live: u64,
+) -> Result<(), Fault> {
+    let (id, stock) = (shard.id, number(initial.saturating_sub(live))?);
+    let (initial, now) = (number(initial)?, Millis::now());
+    let (confirmed, voucher) = (number(shard.version)?, id.voucher());
+    let (version, in_sale) = (confirmed.saturating_add(1), i64::from(id.number));
     if id.number == 0 {
         let update = "UPDATE tb_seckill_voucher SET initial_stock = $2, stock = $3, version = $4, \
              delivered_version = $5 WHERE voucher_id = $1";

@@ -162,7 +162,7 @@ pub(crate) async fn several_vouchers_in_one_batch(store: SharedStore) {
     assert_eq!(store.ledger(ShardId::only(a)).await.unwrap(), ledger(5, 2));
     assert_eq!(store.ledger(ShardId::only(b)).await.unwrap(), ledger(1, 1));
     // A stopped sale still accepts orders admitted before.
-    store.set_state(a, seckill_model::SaleState::Ended, None).await.unwrap();
+    store.set_state(a, seckill_model::SaleState::Ended, None, &[]).await.unwrap();
     assert_eq!(store.write_orders(&[entry(6, 6, a)], NOW).await.unwrap(), [Written::New]);
     assert_eq!(store.sale(a).await.unwrap().version, 2, "orders are no change of the sale");
 }

@@ -336,7 +336,8 @@ pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
     let result = [Payment::Paid, Payment::Paid, Payment::PaidBefore, Payment::NotFound];
     assert_eq!(paid, result);
     let close = async |limit: u32, token: i64| {
-        store.close_overdue_ordinary(NOW.plus(50), limit, NOW.plus(60), &fence(token)).await
+        let all = seckill_store::Overdue::ALL;
+        store.close_overdue_ordinary(NOW.plus(50), limit, all, NOW.plus(60), &fence(token)).await
     };
     assert_eq!(close(1, 2).await.unwrap(), 1);
     assert!(matches!(close(9, 1).await, Err(StoreError::Fenced(_))));

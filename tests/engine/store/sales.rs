@@ -47,7 +47,7 @@ async fn set_state(
     state: SaleState,
     begin: Option<Millis>,
 ) -> Result<Sale, StoreError> {
-    Ok(store.set_state(voucher, state, begin).await?.remove(0).sale)
+    Ok(store.set_state(voucher, state, begin, &[]).await?.remove(0).sale)
 }
 
 pub(crate) async fn states_change_until_the_end(store: SharedStore) {
@@ -169,7 +169,7 @@ pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
         assert!(no(store.sale(voucher).await.unwrap_err()));
         assert!(no(store.ledger(ShardId::only(voucher)).await.unwrap_err()));
         assert!(no(restock(&store, voucher, 1, None).await.unwrap_err()));
-        assert!(no(store.set_state(voucher, SaleState::Ended, None).await.unwrap_err()));
+        assert!(no(store.set_state(voucher, SaleState::Ended, None, &[]).await.unwrap_err()));
         assert_eq!(store.live_orders(ShardId::only(voucher), None, 10).await.unwrap(), []);
     }
 }
@@ -262,18 +262,23 @@ pub(crate) async fn the_shards_of_a_sale_share_all_but_their_stock(store: Shared
     assert_eq!(page.iter().map(|it| it.id).collect::<Vec<_>>(), [id(3), id(2)]);
 
     // A move changes two shards, a restock also their sum, a change of the sale all of them.
-    store.restock(&[(shard(3), -2, Some(1)), (shard(2), 2, None)]).await.unwrap();
+    store.restock(&[(shard(3), -2, Some(1)), (shard(2), 2, None)], &[]).await.unwrap();
     assert_eq!(stocks().await, [(3, 2, 1), (5, 3, 2), (0, 0, 2), (2, 2, 1)]);
-    let late = store.restock(&[(shard(3), 1, Some(1))]).await;
+    let late = store.restock(&[(shard(3), 1, Some(1))], &[]).await;
     assert!(matches!(late, Err(StoreError::Changed(it)) if it == voucher), "{late:?}");
-    store.restock(&[(shard(1), 4, None)]).await.unwrap();
-    let fenced = store.fence_sale(shard(4), Some(1)).await.unwrap();
+    let restocked = store.restock(&[(shard(1), 4, None)], &[]).await.unwrap();
+    assert_eq!((restocked.shards.len(), restocked.initial), (1, 14));
+    let fenced = store.fence_sale(shard(4), &|now| now.version == 1).await.unwrap().unwrap();
     assert_eq!((fenced.id, fenced.version), (shard(4), 2));
-    let paused = store.set_state(voucher, SaleState::Paused, None).await.unwrap();
+    let late = store.fence_sale(shard(4), &|now| now.version == 1).await.unwrap();
+    assert!(late.is_none(), "{late:?}");
+    let paused = store.set_state(voucher, SaleState::Paused, None, &[]).await.unwrap();
     assert!(paused.iter().all(|it| it.state == SaleState::Paused));
     assert_eq!(stocks().await.iter().map(|it| it.2).collect::<Vec<_>>(), [3, 3, 3, 3]);
     assert_eq!(store.sale(voucher).await.unwrap().initial, 14);
     store.note_delivered(shard(1), 3).await.unwrap();
+    // SQL was set back while a newer version was delivered.
+    store.note_delivered(shard(2), 9).await.unwrap();
     let undelivered = store.undelivered().await.unwrap();
     let undelivered: Vec<ShardId> = undelivered.iter().map(|it| it.id).collect();
     let expected = [ShardId::only(before.voucher_id), shard(2), shard(3), shard(4)];
@@ -328,16 +333,30 @@ pub(crate) async fn shards_are_adopted_together(store: SharedStore) {
     store.adopt_sale(&held(backup.clone(), voucher, states), &[]).await.unwrap();
     let expected = [(paused, None, 3, true), (paused, None, 4, true), (paused, None, 2, true)];
     assert_eq!(shards(voucher).await, expected);
-    // A sale that was resumed is: what SQL had is older.
+    // What SQL has may be older, or the decision of an operator since: it stays paused.
     let states = [(running, 0, 4), (running, 0, 5), (running, 0, 3)];
     store.adopt_sale(&held(backup.clone(), voucher, states), &[]).await.unwrap();
-    assert!(shards(voucher).await.iter().all(|it| it.0 == running));
+    assert!(shards(voucher).await.iter().all(|it| it.0 == paused));
+    store.set_state(voucher, running, None, &[]).await.unwrap();
+    // A change is refused if Redis has a newer version of a shard, and then nothing is written.
+    let before = shards(voucher).await;
+    let newer = [(ShardId { sale: voucher.into(), number: 2 }, before[1].2 + 1)];
+    let refused = store.set_state(voucher, ended, None, &newer).await;
+    assert_eq!(refused, Err(StoreError::Behind(voucher)));
+    let refused = store.restock(&[(newer[0].0, 1, None)], &newer).await;
+    assert_eq!(refused.unwrap_err(), StoreError::Behind(voucher));
+    assert_eq!(shards(voucher).await, before);
+    // The same version is adopted if it has another content.
+    let other = |version| [(ended, 0, version), (running, 0, 1), (running, 0, 1)];
+    let version = before[0].2;
+    store.adopt_sale(&held(backup.clone(), voucher, other(version - 1)), &[]).await.unwrap();
+    assert_eq!(shards(voucher).await, before);
     // Nothing is newer.
     let before = shards(voucher).await;
     store.adopt_sale(&held(backup.clone(), voucher, states), &[]).await.unwrap();
     assert_eq!(shards(voucher).await, before);
     // Over is over, whatever a server that comes back has.
-    store.set_state(voucher, ended, None).await.unwrap();
+    store.set_state(voucher, ended, None, &[]).await.unwrap();
     let states = [(running, 0, 90), (running, 0, 5), (running, 0, 3)];
     store.adopt_sale(&held(backup, voucher, states), &[]).await.unwrap();
     assert!(shards(voucher).await.iter().all(|it| it.0 == ended));

@@ -2,7 +2,7 @@
 
 use seckill_attach::{Alarm, ConsumerReport, LockReport, SaleReport};
 
-use crate::views::{phase, prelude::*};
+use crate::views::{phase_style, prelude::*};
 
 /// A rate in cells whose heading names its unit.
 fn rate(rate: Option<f64>) -> Line<'static> {
@@ -37,7 +37,7 @@ pub(super) const SALES: &[Column<SaleReport>] = &[
     })
     .styled(|scene, it| {
         let phase = it.phase.filter(|_| !it.moved);
-        phase.map_or_else(Style::new, |it| self::phase(scene.theme, it).1)
+        phase.map_or_else(Style::new, |it| phase_style(scene.theme, it))
     }),
     Column::figure(Label("tables-redis-left"), (0, 10), |it: &SaleReport| it.redis_stock.into())
         .styled(|scene, it| stock(scene, it.redis_stock)),

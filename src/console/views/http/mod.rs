@@ -62,6 +62,10 @@ impl Row for HttpLine {
         detail.text(Label("field-limited"), text!("servers-limited", user, address));
         detail.text(Label("field-top-users"), talkers(scene, &it.users));
         detail.text(Label("field-top-addresses"), talkers(scene, &it.addresses));
+        if let Some(address) = it.one_address {
+            let address = scene.users.number(address);
+            detail.text(Label("field-notice"), text!("http-one-address", address));
+        }
         Some(detail)
     }
 }

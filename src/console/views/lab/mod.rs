@@ -267,7 +267,7 @@ impl LabState {
         Effect::Done
     }
 
-    /// Moves the cursor to the design that mends this one.
+    /// Moves the cursor to the design that fixes this one.
     fn mend(&mut self, design: &Design) -> Effect {
         let mended = design.mended_by.and_then(|name| seckill_lab::find(name).ok());
         let Some(mended) = mended else {

@@ -333,7 +333,7 @@ impl LabState {
     }
 }
 
-/// Adds why a design breaks or keeps its promises, and what mends it.
+/// Adds why a design breaks or keeps its promises, and what fixes it.
 fn explain(detail: &mut Detail<'_>, design: &Design, theme: Theme) {
     detail.text(Label("lab-field-why"), design.why.read());
     if let Some(mended) = design.mended_by {

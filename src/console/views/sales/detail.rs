@@ -4,7 +4,10 @@ use ratatui::{
     layout::Flex,
     widgets::{Block, Borders, Row, Table},
 };
-use seckill_engine::{SaleLine, telemetry::snapshot::SaleOrders};
+use seckill_engine::{
+    SaleLine,
+    telemetry::snapshot::{SaleOrders, SqlCopy},
+};
 use seckill_model::{OrderCounts, OrderStatus};
 use strum::IntoEnumIterator as _;
 
@@ -26,7 +29,7 @@ const CURVE: (u16, u16) = (5, 10);
 pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail<'a> {
     let theme = scene.theme;
     let mut detail = Detail::new(scene, cells);
-    let (word, style) = phase(theme, sale.phase);
+    let (word, style) = phase(theme, sale);
     let room = usize::from(cells).saturating_sub(width(&word) + 4);
     let name = fit(&text::sale_name(sale.voucher_id, &sale.title), room);
     let name = Span::styled(name, theme.strong);
@@ -58,6 +61,14 @@ pub(super) fn of<'a>(scene: &'a Scene, sale: &'a SaleLine, cells: u16) -> Detail
             detail.field(Label("common-orders"), text::READING, theme.soft);
         }
         _ => detail.field(Label("common-orders"), text::UNKNOWN, theme.warn),
+    }
+    let set_back = match sale.sql {
+        SqlCopy::Current => None,
+        SqlCopy::Behind => Some(text!("sale-set-back-behind")),
+        SqlCopy::Lost => Some(text!("sale-set-back-lost")),
+    };
+    if let Some(what) = set_back {
+        detail.field(Label("sale-set-back"), what, theme.warn);
     }
     if !sale.shards.is_empty() {
         detail.text(Label("sale-shards"), left_in_shards(&sale.shards, detail.room));

@@ -2,7 +2,7 @@
 
 mod detail;
 
-use seckill_engine::SaleLine;
+use seckill_engine::{SaleLine, telemetry::snapshot::SqlCopy};
 use seckill_model::Phase;
 
 use super::prelude::*;
@@ -23,9 +23,9 @@ impl Row for SaleLine {
             .soft(),
         Column::text(Label("tables-title"), (0, REST), |sale: &Self| sale.title.clone().into()),
         Column::text(Label("tables-phase"), (0, 8), |sale: &Self| {
-            Value::name(text::phase(sale.phase), &sale.phase)
+            Value::name(text::sale_phase(sale), &sale.phase)
         })
-        .styled(|scene, sale| phase_style(scene.theme, sale.phase)),
+        .styled(|scene, sale| style(scene.theme, sale)),
         Column::text(Label("tables-stock-left"), (100, 12), |_: &Self| Value::Nothing)
             .by(|sale| sale.stock.map(|left| (share(left, sale) * 1e9) as i64).into())
             .shown(|scene, sale, cells| stock_bar(scene, sale, cells))
@@ -115,9 +115,17 @@ pub(super) fn stock_bar(scene: &Scene, sale: &SaleLine, cells: u16) -> Line<'sta
     bar(theme, share, cells, style, Some(glyphs::EMPTY)).into()
 }
 
-/// A phase in capitals, in the colour of its state.
-pub(crate) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
-    (text::phase(phase).to_uppercase(), phase_style(theme, phase))
+/// The phase of a sale in capitals, in the colour of its state.
+pub(crate) fn phase(theme: Theme, sale: &SaleLine) -> (String, Style) {
+    (text::sale_phase(sale).to_uppercase(), style(theme, sale))
+}
+
+/// One that SQL has lost, or has in an older version, needs the operator whatever its phase.
+fn style(theme: Theme, sale: &SaleLine) -> Style {
+    match sale.sql {
+        SqlCopy::Current => phase_style(theme, sale.phase),
+        SqlCopy::Behind | SqlCopy::Lost => theme.warn,
+    }
 }
 
 pub(crate) fn phase_style(theme: Theme, phase: Phase) -> Style {

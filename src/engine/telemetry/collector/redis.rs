@@ -3,15 +3,17 @@
 //! Reading thousands of planned sales each time would take too long, so only some of them are read.
 
 use std::{
+    cmp::Reverse,
     collections::HashSet,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use seckill_model::{ForeignKey, Millis, Phase, SaleShard, ShardId};
+use seckill_model::{ForeignKey, Message, Millis, Phase, SaleShard, ShardId};
 use seckill_redis::{
     Connection, HOME, Layout, RedisError,
     lock_holders::holders,
+    replicas,
     stream_stats::{SaleStats, read_stats, takes_writes},
 };
 
@@ -20,7 +22,7 @@ use crate::{
     EngineError,
     telemetry::{
         data_loss::damaged_keys,
-        snapshot::{Funnel, SaleLine},
+        snapshot::{Funnel, SaleLine, Unconfirmed},
         window::rate,
     },
 };
@@ -38,10 +40,12 @@ impl Collector {
     pub(super) async fn read_redis(&mut self) {
         let (start, asked_at) = (Instant::now(), Millis::now());
         let mut shards = self.due();
+        shards.extend(self.set_back.lost());
         shards.retain(|shard| !self.is_lost(*shard));
         let (keys, lock_names, dead_ms) = (&self.keys, &self.lock_names, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
-        let (mut writes, mut is_moved) = (None, false);
+        let wanted = self.wait_replicas;
+        let (mut writes, mut confirms, mut is_moved) = (None, None, false);
         let read = loop {
             let reading = async |conn: &mut Connection| {
                 let stats = read_stats(conn, keys, &shards).await?;
@@ -52,7 +56,12 @@ impl Collector {
                     locks => Some(locks?),
                 };
                 let writes = if due { Some(takes_writes(conn, keys).await) } else { None };
-                Ok((stats, locks, writes))
+                let confirms = if due && wanted > 0 {
+                    Some(replicas::confirming(conn, keys).await)
+                } else {
+                    None
+                };
+                Ok((stats, locks, (writes, confirms)))
             };
             let was_whole = self.conn.is_cluster() && self.conn.lost().is_empty();
             match in_time(&mut self.conn, reading).await {
@@ -66,10 +75,11 @@ impl Collector {
             }
         };
         let result = read.map(|(stats, locks, asked)| {
-            writes = asked;
+            (writes, confirms) = asked;
             let facts = Arc::make_mut(&mut self.facts);
             let read = shards.iter().copied().zip(stats.sales.iter().copied());
-            facts.extend(read.filter_map(|(shard, facts)| Some((shard, facts?))));
+            let read = read.filter_map(|(shard, facts)| Some((shard, facts?)));
+            facts.extend(read.filter(|(shard, facts)| !self.set_back.note(*shard, *facts)));
             if facts.len() > self.sales.len() {
                 let listed: HashSet<_> = self.sales.iter().map(|it| it.id).collect();
                 facts.retain(|shard, _| listed.contains(shard));
@@ -79,10 +89,13 @@ impl Collector {
             self.locks = locks;
         });
         if let Some(server) = self.conn.server(HOME) {
-            self.redis.name = format!("redis {}", server.version);
+            self.redis.name.clone_from(&server.product);
         }
         let now = self.now();
         self.redis.note(now, start.elapsed(), result);
+        if let Some(confirms) = confirms {
+            self.note_confirms(confirms);
+        }
         if let Some(writes) = writes {
             self.asked_redis = Some(start);
             self.redis.note_writes(match writes {
@@ -95,6 +108,20 @@ impl Collector {
         }
     }
 
+    fn note_confirms(&mut self, confirms: Result<u32, RedisError>) {
+        let wanted = self.wait_replicas;
+        self.unconfirmed = match confirms {
+            Ok(replicas) if replicas >= wanted => None,
+            Ok(replicas) => Some(Unconfirmed { replicas: Some(replicas), wanted, error: None }),
+            // The next read detects a server that has become unreachable since.
+            Err(error) if error.is_away() => None,
+            Err(error) => {
+                let error = Some(Message::of(&EngineError::Redis(error)));
+                Some(Unconfirmed { replicas: None, wanted, error })
+            }
+        };
+    }
+
     /// Returns whether the server of this shard does not reply while others do.
     fn is_lost(&self, shard: ShardId) -> bool {
         self.conn.is_lost(&self.keys.partition_of(shard))
@@ -105,10 +132,22 @@ impl Collector {
         stats.chain(self.locks.iter().flat_map(|locks| &locks.foreign)).cloned().collect()
     }
 
-    /// Inconsistent keys of the last stats.
+    /// The shards that no node reconciles until they have more pieces.
+    pub(super) fn oversold(&self) -> Vec<ShardId> {
+        let is_oversold = |sale: &&SaleShard| {
+            let facts = self.facts(sale.id);
+            facts.damaged.is_some()
+                && facts.buyers > sale.initial
+                && facts.initial.is_none_or(|initial| facts.buyers > initial)
+        };
+        self.sales.iter().filter(is_oversold).map(|sale| sale.id).collect()
+    }
+
+    /// Inconsistent keys of the last stats, of what a node reconciles.
     pub(super) fn damaged(&self) -> Vec<String> {
         let lost = self.stats.as_ref().map_or(&[][..], |stats| &stats.lost);
-        let shards = self.sales.iter().map(|shard| shard.id);
+        let oversold = self.oversold();
+        let shards = self.sales.iter().map(|shard| shard.id).filter(|it| !oversold.contains(it));
         damaged_keys(&self.keys, lost, shards.map(|shard| (shard, self.facts(shard).damaged)))
     }
 
@@ -154,15 +193,22 @@ impl Collector {
 
     pub(super) fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
         let now = self.stats.as_ref().map_or_else(|| self.now(), |stats| stats.now);
-        SaleLine::of_vouchers(self.sales.iter().map(|sale| {
+        let lines = self.sales.iter().map(|sale| {
             let facts = self.facts.get(&sale.id);
             let is_known = !self.redis.up || !self.is_lost(sale.id);
             let mut line = SaleLine::of_shard(sale, now, facts.filter(|_| is_known));
             if let Some(facts) = facts {
                 line.funnel = self.sale_funnel(at, sale.id, facts);
             }
+            if let Some(held) = self.set_back.newer(sale.id) {
+                line.held_in_redis(held, now);
+            }
             line
-        }))
+        });
+        let lost = self.set_back.lost_lines(now);
+        let mut lines = SaleLine::of_vouchers(lines.chain(lost));
+        lines.sort_by_key(|line| Reverse(line.voucher_id));
+        lines
     }
 
     fn sale_funnel(&self, at: Instant, shard: ShardId, now: &SaleStats) -> Funnel {
