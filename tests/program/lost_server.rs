@@ -1,6 +1,7 @@
 //! One server of a cluster is lost: what the other servers have is shown, and the lost server is named.
 
 use std::{
+    fs,
     io::{Read as _, Write as _},
     net::TcpStream,
 };
@@ -8,6 +9,7 @@ use std::{
 use seckill_model::{SaleId, ShardId};
 use seckill_redis::Layout;
 use serde_json::Value;
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
 use crate::support::{LONG, Ran, Seckill, TestCluster, wait_until_blocking};
 use rustix::process::Signal;
@@ -267,4 +269,84 @@ fn a_frozen_primary_hides_only_its_own_partitions() {
     let shown = site.run(&["sale", "show", &site.spread, "--json"]).json();
     assert_eq!(shown["state"], "running", "{shown}");
     site.cluster.thaw(site.lost);
+}
+
+/// SQL is restored from a backup that was made before most pieces of the sale were removed. Then a server is lost, and
+/// another program deletes the stock of a shard on another server.
+#[tokio::test]
+async fn a_sale_that_was_set_back_is_stopped_without_the_lost_server() {
+    let mut site = Site::start(false);
+    let database = site.home.data_dir().join("seckill.db");
+    let backup = database.with_extension("backup");
+    let url = format!("sqlite:{}", database.display());
+    let mut sql = SqliteConnection::connect(&url).await.unwrap();
+    let save = format!("VACUUM INTO '{}'", backup.display());
+    sql.execute(sqlx::AssertSqlSafe(save)).await.unwrap();
+    sql.close().await.unwrap();
+    for change in [&["restock", &site.spread, "-600"][..], &["pause", &site.spread]] {
+        site.run(&[&["sale"], change].concat()).expect_code(0);
+    }
+    site.run(&["sale", "resume", &site.spread]).expect_code(0);
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{suffix}", database.display()));
+    }
+    fs::rename(&backup, &database).unwrap();
+
+    let keys = Layout::new(PARTITIONS, true);
+    let sale = SaleId(site.spread.parse().unwrap());
+    let shards = || (1..=PARTITIONS).map(|number| ShardId { sale, number });
+    let is_lost = |shard: &ShardId| site.partitions.contains(&keys.partition_of(*shard).number());
+    let left: Vec<ShardId> = shards().filter(|shard| !is_lost(shard)).collect();
+    let stock = keys.stock(left[0]);
+    let _: u64 = site.cluster.query(&stock, &["DEL", &stock]);
+    site.cluster.kill(site.lost);
+    let node = site.home.spawn(&["--redis", &site.url, "work"]);
+    wait_until_blocking(LONG, "the node works without the lost server", || {
+        site.run(&["status", "--json"]).json()["nodes"][0]["alive"] == true
+    });
+
+    // The sale is a fault of its own: others of the same partitions are sold.
+    let listed = site.run(&["sale", "list", "--json"]).json();
+    for ordinary in listed.as_array().unwrap().iter().filter(|sale| sale["title"] == "ordinary") {
+        if !site.is_lost(ordinary) {
+            let id = ordinary["voucher_id"].to_string();
+            let mut sold = 0;
+            wait_until_blocking(LONG, "an ordinary sale is sold", || {
+                let rush = ["rush", "--voucher", &id, "--users", "9", "--json"];
+                // The lost server is exit code 3.
+                sold += site.run(&rush).json()["admitted"].as_u64().unwrap();
+                sold == 5
+            });
+        }
+    }
+
+    let refused = site.delivers_to_the_rest(&["sale", "pause", &site.spread]);
+    let state = |shard: ShardId| -> String {
+        let sale = keys.sale(shard);
+        site.cluster.query(&sale, &["HGET", &sale, "state"])
+    };
+    for shard in &left {
+        assert_eq!(state(*shard), "paused", "{shard}: {refused}");
+    }
+    let rush = ["rush", "--voucher", &site.spread, "--users", "300", "--json"];
+    assert_eq!(site.run(&rush).json()["admitted"], 0);
+
+    site.cluster.restart(site.lost);
+    site.cluster.restart(site.lost + 3);
+    site.cluster.wait_until_whole();
+    wait_until_blocking(LONG, "both sides have the sale", || {
+        site.run(&["audit", "--repair", "--yes"]);
+        site.run(&["status"]).code() == 0 && site.run(&["audit"]).code() == 0
+    });
+    for shard in shards() {
+        let sale = keys.sale(shard);
+        assert_eq!(
+            site.cluster.query::<String>(&sale, &["HGET", &sale, "state"]),
+            "paused",
+            "{shard}"
+        );
+    }
+    let shown = site.run(&["sale", "show", &site.spread, "--json"]).expect_code(0).json();
+    assert_eq!((&shown["state"], &shown["initial"]), (&"paused".into(), &200.into()), "{shown}");
+    drop(node);
 }

@@ -19,7 +19,7 @@ use crate::{
     ledger::{self, PAGE},
     lists::group_by,
     payment,
-    recovery::reconcile::{NotReconciled, Scope, put_back, reconcile_each},
+    recovery::reconcile::{NotReconciled, Scope, put_back, reconcile_each, stops_all},
     servers::Servers,
     telemetry::data_loss::Reconciled,
 };
@@ -202,7 +202,7 @@ fn count_held(orders: &[(OrderId, bool)]) -> u64 {
 /// Compares every live order of a partition with its buyer, and restores the buyers that Redis lacks: `done`.
 ///
 /// # Errors
-/// Of the first sale that could not be compared; the others were, unless a server is unreachable.
+/// Of the first sale that could not be compared; the others were, unless SQL or the server of the partition is unreachable.
 pub(crate) async fn compare(
     servers: &mut Servers,
     of: &Partition,
@@ -211,7 +211,7 @@ pub(crate) async fn compare(
     let mut first = Ok(());
     for sale in servers.sales_of(of).await? {
         match compare_sale(servers, sale.id, done).await {
-            Err(error) if error.is_away() => return Err(error),
+            Err(error) if stops_all(servers, of, &error).await => return Err(error),
             compared => first = first.and(compared),
         }
     }

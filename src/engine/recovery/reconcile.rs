@@ -99,7 +99,7 @@ pub type NotReconciled = Vec<(ShardId, EngineError)>;
 /// `promises`, which are of this partition. Safe to repeat.
 ///
 /// # Errors
-/// Of the first sale that could not be reconciled; the others were, unless a server is unreachable.
+/// Of the first sale that could not be reconciled; the others were, unless SQL or the server of the partition is unreachable.
 pub async fn reconcile(
     servers: &mut Servers,
     of: &Partition,
@@ -130,7 +130,7 @@ pub(crate) async fn reconcile_each(
     for sale in &sales {
         match reconciler.sale_without_promises(sale.id, scope, &mut by_shard).await {
             Ok(part) => done.add(part),
-            Err(error) if error.is_away() => return Err(error),
+            Err(error) if stops_all(reconciler.servers, of, &error).await => return Err(error),
             Err(error) => {
                 // They are restored with it.
                 by_shard.remove(&sale.id);
@@ -150,7 +150,7 @@ pub(crate) async fn reconcile_each(
                 done.unknown = done.unknown.saturating_sub(part.restored);
                 done.add(part);
             }
-            Err(error) if error.is_away() => return Err(error),
+            Err(error) if stops_all(reconciler.servers, of, &error).await => return Err(error),
             Err(error) => left.push((shard, error)),
         }
     }
@@ -165,6 +165,17 @@ pub(crate) async fn reconcile_each(
         );
     }
     Ok(left)
+}
+
+/// Whether an error about one sale stops the other sales of its partition: SQL or the server of the partition is
+/// unreachable. In a cluster, the error may be about the server of another shard of that sale.
+pub(crate) async fn stops_all(servers: &mut Servers, of: &Partition, error: &EngineError) -> bool {
+    match error {
+        EngineError::Redis(_) | EngineError::NotLoaded { .. } if error.is_away() => {
+            servers.conn.now_at(&of.orders()).await.is_err()
+        }
+        error => error.is_away(),
+    }
 }
 
 /// Restores the buyers of written orders that Redis does not hold.
@@ -457,7 +468,9 @@ impl<'a> Reconciler<'a> {
                             done.promised += ids.len() as u64;
                             done.promised_ids.extend(ids);
                         }
-                        Err(error) if error.is_away() => return Err(error),
+                        Err(error) if stops_all(self.servers, of, &error).await => {
+                            return Err(error);
+                        }
                         // The others are not kept waiting for it, and the audit finds what it lacks.
                         Err(error) => {
                             tracing::error!(shard = %sale.id, %error, "the lost entries of a sale were not added; run 'seckill audit --repair'");
@@ -558,7 +571,11 @@ impl<'a> Reconciler<'a> {
                     if !matches!(missing, Missing::Nothing) {
                         if let Missing::Version = missing {
                             let stops = is_stopped(&sale);
-                            paused |= adopt_each(self.servers, &[shard], stops).await?;
+                            let adopted = adopt_each(self.servers, &[shard], stops).await;
+                            if adopted.is_err() {
+                                self.end_lease(shard).await;
+                            }
+                            paused |= adopted?;
                             sale = self.servers.store.shard(shard).await?;
                             if sale.version < seen {
                                 continue;
@@ -612,6 +629,14 @@ impl<'a> Reconciler<'a> {
             }
         }
         Err(EngineError::Reconciling(self.servers.keys.sale(shard)))
+    }
+
+    /// Other processes need not wait until the lease of this one ends: they would keep their other sales closed.
+    async fn end_lease(&mut self, shard: ShardId) {
+        let end = cmd("HSET").arg(self.servers.keys.sale(shard)).arg("restore_until").arg(0).take();
+        if let Err(error) = self.servers.conn.query::<u64>(&end).await {
+            tracing::debug!(%shard, %error, "the lease ends by itself");
+        }
     }
 
     /// Raises the version of a sale in SQL: Redis may have lost a reduction of its stock, which must not be committed any

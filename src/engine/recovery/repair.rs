@@ -20,7 +20,7 @@ use crate::{
         adoption::adopt,
         delivery::deliver,
         former_names,
-        reconcile::{Reconciler, Scope, new_token},
+        reconcile::{Reconciler, Scope, new_token, stops_all},
     },
     servers::Servers,
     telemetry::data_loss::Closed,
@@ -75,10 +75,11 @@ pub async fn apply_all(
                 Ok(one) => one,
                 Err(why) => {
                     // A fault of one sale does not stop the others; an unreachable server does.
-                    let stops = why.is_away() || why == EngineError::Stopping;
+                    let of = servers.keys.partition_of(part.shard_id());
+                    let stops = why == EngineError::Stopping || stops_all(servers, &of, &why).await;
                     tracing::warn!(sale = %part.voucher_id, %why, "a sale was not repaired");
                     failed.get_or_insert_with(|| match why {
-                        why if stops => why,
+                        why if stops || why.is_away() => why,
                         why => {
                             let (sale, why) = (part.voucher_id, why.to_string());
                             EngineError::Failed(reason!("job-left-out", sale, why))
