@@ -1673,7 +1673,7 @@ cli-pending-apply = Apply this plan to at most { $entries ->
     [one] 1 entry
    *[other] { $entries } entries
 }?
-cli-pending-more = { $shown } of { $total } shown; use --limit, --from or --filter to show others.
+cli-pending-more = { $shown } of { $total } shown; next page: --from { $next }
 cli-pending-next = 'seckill pending plan' shows the action for each of them.
 cli-pending-no-match = The filter matches no pending entry.
 cli-pending-none = No pending entries.

@@ -63,7 +63,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
     let next = page(&mut lines, args.limit, AuditEntry::position);
     lines.reverse();
     let document = json!({ "lines": lines.iter().map(document).collect::<Vec<_>>(), "next": next });
-    out.verdict(!lines.is_empty(), &document, || render(&lines, next))
+    out.answer(&document, || render(&lines, next))
 }
 
 /// A line as JSON, with its figures as objects. Its ID is negative until the line is in the database.

@@ -238,7 +238,7 @@ async fn watch(out: Output, mut watcher: Watcher, every: Duration) -> Result<u8>
                 let error = CliError::from(error);
                 code = error.code;
                 error.print();
-                String::new()
+                if out.json { error.document().to_string() } else { String::new() }
             }
         };
         if !text.is_empty() {

@@ -210,25 +210,26 @@ impl Context {
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
         if needs != Needs::Node || read_only {
-            return Err(CliError::failed(text!("cli-partitions-differ", agreed, wanted)));
+            return Err(CliError::usage(text!("cli-partitions-differ", agreed, wanted)));
         }
         let new = Layout::new(wanted, cluster).formerly(former);
         let dead_ms = self.config.engine.node_dead_ms;
         partitions::change(&mut self.servers(), &new, dead_ms).await?;
         let subject = reason!("subject-partition-count", from = agreed, to = wanted);
-        self.record("partitions change", Message::of(&subject)).await;
+        self.record("partitions change", Message::of(&subject), None).await;
         self.deployment.keys = new;
         Ok(())
     }
 
     /// Adds a command that this process has carried out itself to the audit log.
-    pub(super) async fn record(&self, action: &str, subject: Message) {
+    pub(super) async fn record(&self, action: &str, subject: Message, reason: Option<String>) {
         let line = AuditEntry {
             at: Millis::now(),
             operator: login_name(),
             node: String::new(),
             action: action.to_owned(),
             subject,
+            reason,
             result: Message::of(&CommandOutcome::Finished),
             ..AuditEntry::default()
         };

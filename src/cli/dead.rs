@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, counts, error, local,
-    or_dash, output,
+    or_dash,
+    output::{self, limit},
     pending::{action, verdict},
     plain, reply, span,
 };
@@ -31,7 +32,7 @@ pub(super) enum DeadCommand {
     /// List dead letters with verdicts, oldest first
     List {
         /// Maximum number of dead letters
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = limit())]
         limit: usize,
         /// Start at this dead letter
         #[arg(long, value_name = "LETTER")]
@@ -179,8 +180,7 @@ async fn list(context: &Context, filter: &Filter, from: EntryId, limit: usize) -
     let next = found.get(limit).map(|it| it.letter.letter);
     found.truncate(limit);
     let listing = Listing { total, letters: found, next };
-    let is_found = !listing.letters.is_empty() || filter.is_empty();
-    let code = context.out.verdict(is_found, &listing, || render(&listing, filter))?;
+    let code = context.out.answer(&listing, || render(&listing, filter))?;
     Ok(CliError::name_lost(&lost, code))
 }
 

@@ -13,8 +13,9 @@ use seckill_model::{Label, Message, OsError, Reason, text};
 use seckill_redis::{DataDirError, RedisError, connection::LostServer};
 use seckill_store::StoreError;
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
-use crate::plain;
+use crate::{Output, plain};
 
 /// Exit code of a negative result, or of a command that was rejected or failed.
 pub(super) const FAILED: u8 = 1;
@@ -46,6 +47,18 @@ impl CliError {
             return plain(&self.text.localized::<EngineError>());
         }
         self.text.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Says on stderr why the command failed, and on stdout if that is to have a JSON document. Returns the exit code.
+    pub(super) fn report(&self, out: Output) -> u8 {
+        self.print();
+        out.fail(&self.document());
+        self.code
+    }
+
+    /// What stdout has with `--json` instead of a result.
+    pub(super) fn document(&self) -> Value {
+        json!({ "error": self.message(), "exit_code": self.code })
     }
 
     pub(super) fn print(&self) {
@@ -110,6 +123,7 @@ impl From<EngineError> for CliError {
                 USAGE
             }
             EngineError::Store(StoreError::File(_)) => UNREACHABLE,
+            EngineError::ReadOnly => USAGE,
             away if away.is_away() => UNREACHABLE,
             _ => FAILED,
         };

@@ -48,6 +48,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::Mode;
+use seckill_engine::commands::audit_record;
 use seckill_model::{Message, OsError, local_zone, text};
 use tokio::runtime;
 
@@ -71,9 +72,10 @@ const DATA_DIR: &str = "--data-dir";
 /// Without a command it opens the console. No configuration is needed: all state is in the data directory. Without
 /// --redis, an embedded Redis server is started; without --database, an SQLite file is used.
 ///
-/// Exit codes: 0, done. 1, the command was rejected or failed, or its result is negative (the audit failed, nothing
-/// matched). 2, the arguments or settings are invalid, and the command was not tried. 3, Redis, the database or the
-/// data directory cannot be used, or rejects writes. 130, interrupted by a second Ctrl-C.
+/// Exit codes: 0, done, also with an empty list. 1, the command was rejected or failed, or its result is negative (the
+/// audit failed, nothing matched). 2, the arguments or settings are invalid or forbid it (--read-only), and the command
+/// was not tried. 3, Redis, the database or the data directory cannot be used, or rejects writes. 130, interrupted by a
+/// second Ctrl-C. With --json, a command that fails prints {"error": …, "exit_code": …}.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {
@@ -200,6 +202,14 @@ struct Reason {
     reason: Option<String>,
 }
 
+impl Reason {
+    /// This reason, which the audit log can hold.
+    fn checked(self) -> Result<Self> {
+        audit_record::check_reason(self.reason.as_deref())?;
+        Ok(self)
+    }
+}
+
 /// For commands that ask for confirmation and are recorded in the audit log.
 #[derive(Clone, Debug, Args)]
 struct Consent {
@@ -235,13 +245,26 @@ impl Command {
 pub fn main() -> ExitCode {
     // The lab starts its instances like this. They are no command of a user, and read no settings.
     if std::env::args_os().nth(1).is_some_and(|it| it == lab::INSTANCE) {
-        return run_to_end(lab::run_instance());
+        return run_to_end(Output { json: false }, lab::run_instance());
     }
-    run_to_end(Cli::parse().run())
+    let cli = Cli::try_parse().unwrap_or_else(|error| reject(&error));
+    run_to_end(Output { json: cli.global.json }, cli.run())
+}
+
+/// Ends with clap's text; invalid arguments are an error with a document as well, if one was asked for.
+fn reject(error: &clap::Error) -> ! {
+    let json = std::env::args_os().take_while(|it| it != "--").any(|it| it == "--json");
+    if error.use_stderr() {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let error = CliError::usage(first.trim_start_matches("error: ").to_owned());
+        Output { json }.fail(&error.document());
+    }
+    error.exit()
 }
 
 /// Runs a command on a runtime of its own; returns its exit code.
-fn run_to_end(command: impl Future<Output = Result<u8>>) -> ExitCode {
+fn run_to_end(out: Output, command: impl Future<Output = Result<u8>>) -> ExitCode {
     let done = runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -252,11 +275,7 @@ fn run_to_end(command: impl Future<Output = Result<u8>>) -> ExitCode {
         runtime.shutdown_background();
         done
     });
-    done.unwrap_or_else(|error| {
-        error.print();
-        error.code
-    })
-    .into()
+    done.unwrap_or_else(|error| error.report(out)).into()
 }
 
 impl Cli {
@@ -327,8 +346,8 @@ impl Cli {
             Some(Command::Attach(args)) => Box::pin(attach::run(&setup, &args)).await,
             Some(Command::Keys) => keys::run(config, out),
             Some(Command::Doctor) => doctor::run(config, out).await,
-            Some(Command::Completions(args)) => completions::run(args),
-            Some(Command::Man(args)) => man::run(&args),
+            Some(Command::Completions(args)) => completions::run(out, args),
+            Some(Command::Man(args)) => man::run(out, &args),
         }
     }
 }

@@ -12,8 +12,8 @@ use seckill_redis::{
 };
 
 use crate::{
-    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, number, or_dash, reply,
-    span,
+    CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, number, or_dash,
+    output::limit, reply, span,
 };
 
 #[derive(Debug, Subcommand)]
@@ -21,7 +21,7 @@ pub(super) enum LocksCommand {
     /// List held locks by name
     List {
         /// Maximum number of locks
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = limit())]
         limit: usize,
     },
     /// Force-release a lock; shows the holder and asks for confirmation
@@ -67,7 +67,7 @@ async fn list(context: &Context, limit: usize) -> Result<u8> {
     let mut conn = context.redis.connection();
     let alive = alive(&mut conn, context).await?;
     let (keys, names) = (&context.keys, lock_names(&context.config.engine));
-    let held = lock_holders::holders(&mut conn, keys, limit.max(1), &names, alive).await?;
+    let held = lock_holders::holders(&mut conn, keys, limit, &names, alive).await?;
     context.out.answer(&held, || render(&held))
 }
 

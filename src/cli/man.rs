@@ -7,8 +7,9 @@ use std::{
 
 use clap::{Args, Command, CommandFactory as _};
 use clap_mangen::Man;
+use serde_json::json;
 
-use crate::{Cli, CliError, Result};
+use crate::{Cli, CliError, Output, Result};
 
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
@@ -17,12 +18,12 @@ pub(super) struct ManArgs {
     dir: PathBuf,
 }
 
-pub(super) fn run(args: &ManArgs) -> Result<u8> {
+pub(super) fn run(out: Output, args: &ManArgs) -> Result<u8> {
     let mut program = Cli::command().disable_help_subcommand(true);
     program.build();
     let written = fs::create_dir_all(&args.dir).and_then(|()| write(&program, &args.dir));
     written.map_err(|error| CliError::not_written(&args.dir, &error))?;
-    Ok(0)
+    if out.json { out.answer(&json!({ "dir": args.dir }), String::new) } else { Ok(0) }
 }
 
 /// Unlike `clap_mangen::generate_to`, the footer names program and version.

@@ -102,7 +102,7 @@ async fn show(context: &Context, id: OrderId) -> Result<u8> {
 async fn list(context: &Context, filter: &OrderFilter, args: &ListArgs) -> Result<u8> {
     let mut orders = context.store.orders(filter, args.before, args.limit + 1).await?;
     let next = page(&mut orders, args.limit, |order| order.id);
-    context.out.verdict(!orders.is_empty(), &json!({ "orders": orders, "next": next }), || {
+    context.out.answer(&json!({ "orders": orders, "next": next }), || {
         if orders.is_empty() {
             return Label("cli-orders-none").to_owned();
         }

@@ -6,16 +6,21 @@ use std::{
     net::SocketAddr,
     ops::RangeInclusive,
     str::FromStr,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use jiff::tz::TimeZone;
 use seckill_model::{Filter, Label, Millis, OsError, escape_json, filter::Field, one_line, text};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{CliError, Consent, Result, error::FAILED};
 
 /// Numbers with grouped digits.
 pub(super) use seckill_console::thousands as number;
+
+/// Whether stdout has a JSON document: a command that fails afterwards adds no other one. One a process, as stdout is.
+static HAS_DOCUMENT: AtomicBool = AtomicBool::new(false);
 
 /// Text, or one JSON document.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +51,7 @@ impl Output {
         let text = if self.json {
             let document = serde_json::to_string_pretty(value)
                 .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
+            HAS_DOCUMENT.store(true, Ordering::Relaxed);
             // Its values may reach a terminal as well.
             escape_json(&document)
         } else {
@@ -54,6 +60,13 @@ impl Output {
         };
         print(text.trim_end())?;
         Ok(if is_positive { 0 } else { FAILED })
+    }
+
+    /// The document of a command that failed without one. Its exit code says more than a failure to write it.
+    pub(super) fn fail(self, document: &Value) {
+        if self.json && !HAS_DOCUMENT.load(Ordering::Relaxed) {
+            let _ = self.answer(document, String::new);
+        }
     }
 
     /// Progress message, for text output only.
@@ -82,8 +95,16 @@ pub(super) fn finished(written: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Parses a number with separators; the error describes the expected format.
+/// Parses a number, perhaps with separators of thousands; the error describes the expected format.
 fn parse<T: FromStr>(text: &str, expected: Label) -> Result<T, String> {
+    let mut groups = text.split([',', '_']);
+    let first = groups.next().unwrap_or_default().trim_start_matches(['+', '-']).len();
+    let rest: Vec<&str> = groups.collect();
+    // A decimal comma is not one of them.
+    let is_grouped = (1..=3).contains(&first) && rest.iter().all(|group| group.len() == 3);
+    if !rest.is_empty() && !is_grouped {
+        return Err(expected.to_owned());
+    }
     text.replace([',', '_'], "").parse().map_err(|_| expected.to_owned())
 }
 
@@ -123,6 +144,11 @@ pub(super) fn filter(text: &str, fields: &[Field]) -> Result<Filter, String> {
 /// Maximum number of rows per page.
 pub(super) fn rows() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=1_000)
+}
+
+/// Maximum number of rows that are all in memory.
+pub(super) fn limit() -> clap::builder::RangedU64ValueParser<usize> {
+    clap::builder::RangedU64ValueParser::new().range(1..)
 }
 
 /// Truncates a page that was read with one extra row; returns the key of the next page, if there is one.
@@ -224,7 +250,18 @@ mod tests {
     #[test]
     fn differences_have_a_sign() {
         assert_eq!(["-1,000", "20", "+5"].map(difference), [Ok(-1_000), Ok(20), Ok(5)]);
-        for bad in ["", "-", "1.5", "many", "--yes", "9999999999999999999999"] {
+        for bad in [
+            "",
+            "-",
+            "1.5",
+            "1,5",
+            "1,0000",
+            ",100",
+            "10,",
+            "many",
+            "--yes",
+            "9999999999999999999999",
+        ] {
             assert!(difference(bad).is_err(), "{bad}");
         }
     }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Result, Table, ask, ask_reason, error,
     number, or_dash,
-    output::{filter, finished},
+    output::{filter, finished, limit},
     output_file::{Existing, OutputFile},
     reply, span,
 };
@@ -39,7 +39,7 @@ pub(super) enum PendingCommand {
     /// List pending entries with verdicts, oldest first
     List {
         /// Maximum number of entries
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = limit())]
         limit: usize,
         /// Start at this entry
         #[arg(long, value_name = "ENTRY")]
@@ -85,6 +85,7 @@ pub(super) struct Which {
 struct Listing {
     total: u64,
     entries: Vec<Line>,
+    next: Option<EntryId>,
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: PendingCommand) -> Result<u8> {
@@ -128,16 +129,17 @@ async fn list(context: &mut Context, from: EntryId, limit: usize, which: Which) 
     let total = total.stream.pending;
     let mut classifier = context.operator(None)?.classifier(servers).await?;
     let (mut entries, mut next) = (Vec::new(), Some(from));
-    while let Some(from) = next.filter(|_| entries.len() < limit) {
+    // One extra row shows where the next page begins.
+    while let Some(from) = next.filter(|_| entries.len() <= limit) {
         let page = classifier.page(from, EntryId::MAX).await?;
         let Some(last) = page.last() else { break };
         next = last.row.delivered.entry.next_of_all();
         entries.extend(page.iter().filter(|entry| entry.passes(&filter)).map(Line::from));
     }
+    let next = entries.get(limit).map(|line: &Line| line.entry);
     entries.truncate(limit);
-    let nothing = entries.is_empty() && !filter.is_empty();
-    let listing = Listing { total, entries };
-    let code = context.out.verdict(!nothing, &listing, || render(&listing))?;
+    let listing = Listing { total, entries, next };
+    let code = context.out.answer(&listing, || render(&listing))?;
     Ok(CliError::name_lost(&lost, code))
 }
 
@@ -271,8 +273,7 @@ fn table(lines: &[Line]) -> Table<'_, Line> {
         })
 }
 
-fn render(Listing { total, entries }: &Listing) -> String {
-    let shown = entries.len() as u64;
+fn render(Listing { total, entries, next }: &Listing) -> String {
     if *total == 0 {
         return Label("cli-pending-none").to_owned();
     }
@@ -280,8 +281,9 @@ fn render(Listing { total, entries }: &Listing) -> String {
         return text!("cli-pending-none-of", total);
     }
     let mut text = table(entries).to_string();
-    if *total > shown {
-        text.push_str(&format!("{}\n", text!("cli-pending-more", shown, total)));
+    if let Some(next) = next {
+        let shown = entries.len();
+        text.push_str(&format!("{}\n", text!("cli-pending-more", shown, total, next)));
     }
     text + &Label("cli-pending-next")
 }

@@ -91,7 +91,10 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
         written.map_err(|error| file.failed(&error.into()))?;
         file.finish()?;
     }
-    let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
+    // A sale that has ended, is paused or has not started rejects each request.
+    let is_on_sale = report.rejected < report.attempts;
+    let well =
+        is_on_sale && report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
     let code = out.verdict(well, &report, || render(&report))?;
     Ok(CliError::name_lost(&lost, code))
 }

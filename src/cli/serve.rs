@@ -161,6 +161,7 @@ impl From<ServerError> for CliError {
     fn from(error: ServerError) -> Self {
         match error {
             ServerError::Engine(error) => error.into(),
+            ServerError::Tls(..) => Self::usage(error.to_string()),
             other => Self::failed(other.to_string()),
         }
     }

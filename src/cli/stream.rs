@@ -81,15 +81,33 @@ pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) ->
         StreamCommand::Show { .. } => Needs::Readable,
         _ => Needs::Both,
     };
-    let done = Context::with(config, out, needs, async |context| match command {
-        StreamCommand::Show { partition } => show(context, partition).await,
-        StreamCommand::Rewind(args) => rewind(context, &args).await,
-        StreamCommand::Claim(args) => claim(context, args).await,
-        StreamCommand::RemoveConsumer { name, partition, consent } => {
-            remove(context, name, partition, &consent).await
+    let done = Context::with(config, out, needs, async |context| {
+        let last = context.keys.count() - 1;
+        if let Some(number) = command.partition().filter(|number| *number > last) {
+            let (number, last) = (number.to_string(), last.to_string());
+            return Err(CliError::usage(text!("group-no-partition", number, last)));
+        }
+        match command {
+            StreamCommand::Show { partition } => show(context, partition).await,
+            StreamCommand::Rewind(args) => rewind(context, &args).await,
+            StreamCommand::Claim(args) => claim(context, args).await,
+            StreamCommand::RemoveConsumer { name, partition, consent } => {
+                remove(context, name, partition, &consent).await
+            }
         }
     });
     done.await
+}
+
+impl StreamCommand {
+    /// The only partition that it is about.
+    fn partition(&self) -> Option<u16> {
+        match self {
+            Self::Show { partition } | Self::RemoveConsumer { partition, .. } => *partition,
+            Self::Rewind(args) => args.partition,
+            Self::Claim(_) => None,
+        }
+    }
 }
 
 async fn show(context: &Context, partition: Option<u16>) -> Result<u8> {

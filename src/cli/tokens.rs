@@ -9,7 +9,7 @@ use seckill_model::{
 };
 use serde_json::json;
 
-use crate::{CliError, Config, Context, Needs, Output, Result, Table, local, or_dash};
+use crate::{CliError, Config, Context, Needs, Output, Reason, Result, Table, local, or_dash};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TokensCommand {
@@ -21,6 +21,8 @@ pub(super) enum TokensCommand {
         /// Who holds it, for the audit log [default: the role]
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
+        #[command(flatten)]
+        reason: Reason,
     },
     /// List all tokens, newest first
     List,
@@ -28,6 +30,8 @@ pub(super) enum TokensCommand {
     Revoke {
         /// Number of the token, as in 'tokens list'
         id: u64,
+        #[command(flatten)]
+        reason: Reason,
     },
 }
 
@@ -36,26 +40,38 @@ pub(super) async fn run(config: &Config, out: Output, command: TokensCommand) ->
         return Err(EngineError::ReadOnly.into());
     }
     let command = match command {
-        TokensCommand::Create { role, name } => {
+        TokensCommand::Create { role, name, reason } => {
             let name = name.unwrap_or_else(|| role.to_string());
-            TokensCommand::Create { role, name: Some(check_name(&name)?) }
+            TokensCommand::Create {
+                role,
+                name: Some(check_name(&name)?),
+                reason: reason.checked()?,
+            }
         }
-        other => other,
+        TokensCommand::Revoke { id, reason } => {
+            TokensCommand::Revoke { id, reason: reason.checked()? }
+        }
+        TokensCommand::List => TokensCommand::List,
     };
     Context::with(config, out, Needs::Database, async |context| match command {
-        TokensCommand::Create { role, name } => {
-            create(context, role, &name.unwrap_or_default()).await
+        TokensCommand::Create { role, name, reason } => {
+            create(context, role, &name.unwrap_or_default(), reason).await
         }
         TokensCommand::List => list(context).await,
-        TokensCommand::Revoke { id } => revoke(context, id).await,
+        TokensCommand::Revoke { id, reason } => revoke(context, id, reason).await,
     })
     .await
 }
 
-async fn create(context: &Context, role: Role, name: &str) -> Result<u8> {
+async fn create(
+    context: &Context,
+    role: Role,
+    name: &str,
+    Reason { reason }: Reason,
+) -> Result<u8> {
     let secret = Secret::new();
     let id = context.store.create_token(&secret.digest(), role, name, Millis::now()).await?;
-    context.record("token create", subject(id, name)).await;
+    context.record("token create", subject(id, name), reason).await;
     let token = secret.reveal();
     let shown = json!({ "id": id, "role": role, "name": name, "token": token });
     context.out.answer(&shown, || text!("cli-tokens-created", id = id.to_string(), token))
@@ -68,11 +84,11 @@ async fn list(context: &Context) -> Result<u8> {
     })
 }
 
-async fn revoke(context: &Context, id: u64) -> Result<u8> {
+async fn revoke(context: &Context, id: u64, Reason { reason }: Reason) -> Result<u8> {
     if !context.store.revoke_token(id, Millis::now()).await? {
         return Err(CliError::failed(text!("cli-tokens-unknown", id = id.to_string())));
     }
-    context.record("token revoke", subject(id, "")).await;
+    context.record("token revoke", subject(id, ""), reason).await;
     context.out.answer(&json!({ "id": id }), || text!("cli-tokens-revoked", id = id.to_string()))
 }
 

@@ -13,7 +13,7 @@ use seckill_model::{Message, Millis, UserId, reason, text};
 use serde::Serialize;
 
 use crate::{
-    Config, Context, Needs, Output, Result,
+    Config, Context, Needs, Output, Reason, Result,
     output::count_in,
     output_file::{Existing, OutputFile},
     signals::Signals,
@@ -35,6 +35,8 @@ pub(super) enum UsersCommand {
         /// File for the tokens; it is replaced
         #[arg(long, value_name = "FILE")]
         tokens: PathBuf,
+        #[command(flatten)]
+        reason: Reason,
     },
 }
 
@@ -50,7 +52,8 @@ pub(super) async fn run(config: &Config, out: Output, command: UsersCommand) -> 
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    let UsersCommand::Create { count, tokens } = command;
+    let UsersCommand::Create { count, tokens, reason } = command;
+    let Reason { reason } = reason.checked()?;
     // An unwritable file is reported before a user is created.
     let mut file = OutputFile::create(tokens.clone(), Existing::Replace)?;
     let mut signals = Signals::listen()?;
@@ -65,7 +68,7 @@ pub(super) async fn run(config: &Config, out: Output, command: UsersCommand) -> 
         }
         done?;
         let subject = Message::of(&reason!("subject-users", count = created.users));
-        context.record("users create", subject).await;
+        context.record("users create", subject, reason).await;
         context.out.verdict(created.users == count, &created, || {
             text!("cli-users-created", count = created.users, path = tokens.display())
         })

@@ -269,7 +269,7 @@ async fn an_invalid_plan_is_refused_before_any_change() {
     shell.run(&["pending", "plan", "--filter", "voucher=99"]).expect_code(1);
     let asked = shell.run(&["pending", "apply"]).expect_code(2);
     assert!(asked.stderr.contains("--yes"), "{asked}");
-    let read_only = shell.run(&["pending", "apply", "--yes", "--read-only"]).expect_code(1);
+    let read_only = shell.run(&["pending", "apply", "--yes", "--read-only"]).expect_code(2);
     assert!(read_only.stderr.contains("read-only"), "{read_only}");
 
     // A whole plan, and another deployment.

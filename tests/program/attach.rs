@@ -2108,7 +2108,7 @@ fn what_cannot_be_recovered_is_refused_before_anything_is_changed() {
     service.buy(1);
     service.receive();
     let operate = ["recover", "--operate", "--yes", "--stuck", "1"];
-    refused(service.run(&[&operate[..], &["--read-only"]].concat()), 1, "read-only");
+    refused(service.run(&[&operate[..], &["--read-only"]].concat()), 2, "read-only");
     let ran = service.run(&["recover", "--operate", "--stuck", "1"]).expect_code(2);
     assert!(ran.stderr.contains("--yes"), "{ran}");
     let profile = service.home.file("mine.toml");

@@ -31,7 +31,7 @@ fn the_stock_of_a_sale_is_bounded_increased_and_reduced() {
     refused(home.run(&["sale", "restock", &id, "-100"]), 1, "unsold");
     refused(home.run(&["sale", "restock", &id, "0"]), 2, "cannot change by 0");
     refused(home.run(&["sale", "restock", &id, "many"]), 2, "expected an integer");
-    refused(home.run(&["--read-only", "sale", "restock", &id, "-1"]), 1, "read-only");
+    refused(home.run(&["--read-only", "sale", "restock", &id, "-1"]), 2, "read-only");
     refused(home.run(&["sale", "restock", "42", "-1"]), 1, "no sale");
     for (limit, output) in [("0", "0 orders"), ("21", "21 orders"), ("-1", "non-negative integer")]
     {
@@ -226,7 +226,7 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     assert_eq!(pages(&home, &["--from", "-1h", "--to", "+1h"]).0.len(), 121);
     for nothing in [["--from", "+1h"], ["--to", "-1h"], ["--user", "999999999"]] {
         let page = home.run(&[&["orders", "list", "--json"], &nothing[..]].concat());
-        let page = page.expect_code(1).json();
+        let page = page.expect_code(0).json();
         assert_eq!((&page["orders"], &page["next"]), (&serde_json::json!([]), &Value::Null));
     }
     let output = home.run(&["orders", "list", "--limit", "1"]).expect_code(0).stdout;
@@ -301,7 +301,7 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
         refused(home.run(&["voucher", "create", "--title", "t", flag, value]), 2, why);
     }
     refused(home.run(&["voucher", "create", "--title", " "]), 2, "the title is empty");
-    refused(home.run(&["--read-only", "voucher", "create", "--title", "t"]), 1, "read-only");
+    refused(home.run(&["--read-only", "voucher", "create", "--title", "t"]), 2, "read-only");
     refused(home.run(&["sale", "show", &after]), 1, "no sale");
     // Redis need not answer for it.
     let away = home.run(&["--redis", "redis://127.0.0.1:1", "voucher", "list", "--json"]);
@@ -335,7 +335,7 @@ fn an_ordinary_voucher_has_no_purchase_limit() {
     for (id, output) in [(&*sale, "flash sale"), (&*off, "status off"), ("42", "no voucher 42")] {
         refused(home.run(&["voucher", "buy", id, "--user", "7"]), 1, output);
     }
-    refused(home.run(&["--read-only", "voucher", "buy", &tea, "--user", "7"]), 1, "read-only");
+    refused(home.run(&["--read-only", "voucher", "buy", &tea, "--user", "7"]), 2, "read-only");
     refused(home.run(&["voucher", "buy", &tea]), 2, "--user");
     home.run(&["audit"]).expect_code(0);
 }

@@ -112,7 +112,7 @@ fn a_rewind_is_previewed_confirmed_and_executed() {
     }
     refused(home.run(&["stream", "rewind", "--to", "+1h"]), 1, "cannot move it forward");
     let watch = ["--read-only", "stream", "rewind", "--to", "start", "--yes"];
-    refused(home.run(&watch), 1, "read-only");
+    refused(home.run(&watch), 2, "read-only");
     assert_eq!(shown(&home)["group"]["lag"], 0, "nothing was moved");
 
     let args = ["stream", "rewind", "--to", "-1h", "--yes", "--reason", "a test"];

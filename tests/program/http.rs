@@ -192,7 +192,7 @@ fn an_address_that_cannot_be_used_is_reported() {
     for wrong in ["", "localhost", "127.0.0.1", "127.0.0.1:x", "-1", "127.0.0.1:70000"] {
         refused(serve(wrong), 2, "--listen");
     }
-    refused(home.run(&["serve", "--read-only"]), 1, "read-only");
+    refused(home.run(&["serve", "--read-only"]), 2, "read-only");
     // The console says so before it opens the screen, and before it starts a server.
     let mut console = home.pty(&["--listen", &address], 100, 30, &[]);
     console.wait_for_text(&format!("cannot listen on {address}"));

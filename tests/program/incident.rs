@@ -105,7 +105,7 @@ fn a_bundle_is_complete_and_changes_nothing() {
 #[test]
 fn the_log_is_paged_and_filtered_by_kind() {
     let home = Seckill::new();
-    let none = home.run(&["activity"]).expect_code(1);
+    let none = home.run(&["activity"]).expect_code(0);
     assert!(none.stdout.contains("No log entries"), "{none}");
     let id = create(&home, "tea", &[]);
     home.run(&["sale", "pause", &id, "--reason", "w\u{1b}[31mhy"]).expect_code(0);
@@ -118,8 +118,8 @@ fn the_log_is_paged_and_filtered_by_kind() {
     let actions: Vec<Value> = lines(&whole).iter().map(|line| line["action"].clone()).collect();
     assert_eq!(actions, ["sale create", "sale pause", "sale resume"], "{whole}");
     assert!(lines(&whole)[1]["before"]["stock"].is_i64(), "{whole}");
-    home.run(&["activity", "--events"]).expect_code(1);
-    home.run(&["activity", "--until", "-1h"]).expect_code(1);
+    home.run(&["activity", "--events"]).expect_code(0);
+    home.run(&["activity", "--until", "-1h"]).expect_code(0);
     home.run(&["activity", "--commands", "--events"]).expect_code(2);
 
     let newest = home.run(&["activity", "--limit", "2", "--json"]).expect_code(0);

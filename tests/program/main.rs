@@ -13,6 +13,7 @@ mod attach;
 mod attach_beside;
 mod attach_migrate;
 mod bench;
+mod cli_contract;
 mod cli_dead_letters;
 mod cli_output;
 mod cli_sales;
