@@ -17,14 +17,15 @@ use seckill_engine::{
     outbox::Outbox,
     recovery::{
         partition_repair::{self, PartitionFault},
+        reconcile::reconcile,
         repair,
     },
     telemetry::snapshot::AlarmKind,
     vouchers::Vouchers,
 };
 use seckill_model::{
-    EntryId, Fence, Filter, LetterVerdict, Millis, OrderError, Outcome, SaleAudit, SaleState,
-    ShardId, UserId, VoucherId,
+    EntryId, Fence, Filter, LetterVerdict, Millis, OrderError, Outcome, SaleAudit, SaleOrder,
+    SaleState, ShardId, UserId, VoucherId,
     ledger::{Cure, Finding, SaleKey},
     order_id::utc_day,
 };
@@ -341,6 +342,29 @@ async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
     assert_eq!(world.ask(voucher, 1_000).await, Outcome::Ended);
     named(&world, "1 archived sale removed").await;
     assert!(findings(&world).await.is_empty());
+}
+
+/// A consumer read the entries of a shard by the ID that it had in an earlier version, and its keys were renamed meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_in_hand_of_a_lost_sale_belong_to_the_shard_that_sold_them() {
+    let mut world = World::spread(4, |_| {}).await;
+    let voucher = world.create(sale(40).sharded(4).unwrap()).await;
+    world.buy(voucher, 40).await;
+    world.settled().await;
+    world.stop_node().await;
+    let shard = ShardId { sale: voucher.into(), number: 2 };
+    let former = VoucherId(voucher.0 + 2);
+    let order = world.store.live_orders(shard, None, 1).await.unwrap().remove(0);
+    let promise = SaleOrder { voucher_id: former, shard: 0, ..order };
+    let key = world.keys.sale(shard);
+    assert_eq!(world.server.query::<u64>(&["HSET", &key, "former", &former.to_string()]), 1);
+    let lose = "DELETE FROM tb_voucher_order; DELETE FROM tb_shard_stock; DELETE FROM tb_seckill_voucher; \
+                DELETE FROM tb_voucher";
+    sql(&world, lose).await;
+    let of = world.keys.partition_of(shard);
+    let done = reconcile(&mut world.servers(), &of, &[promise], "a test").await.unwrap();
+    assert_eq!((done.refused, done.restored), (0, 0), "{done:?}");
+    assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -815,7 +815,15 @@ impl<'a> Reconciler<'a> {
         if is_current(&self.servers.store, shard).await? {
             return Err(EngineError::Reconciling(self.servers.keys.sale(shard)));
         }
-        self.give_up(shard, promises).await
+        // They were read from entries of an earlier version before the keys of the shard were renamed.
+        let Some(sold_by) = former_names::lost_shard(self.servers, shard).await? else {
+            return self.give_up(shard, promises).await;
+        };
+        let (voucher_id, shard) = (sold_by.voucher(), sold_by.number);
+        let promises: Vec<SaleOrder> =
+            promises.iter().map(|order| SaleOrder { voucher_id, shard, ..*order }).collect();
+        let done = self.put_back(sold_by, Entry::Add, &promises).await?;
+        done.ok_or_else(|| EngineError::Reconciling(self.servers.keys.sale(sold_by)))
     }
 
     /// Makes dead letters of promises that SQL does not have, of a sale into which they cannot be restored.
