@@ -598,7 +598,7 @@ async fn a_pooler_of_transactions_is_refused_and_keeps_nothing() {
         let name = server.create().await;
         let pooler = Pooler::before(server.port(), &name, mode).await;
         let url = format!("postgres://root@127.0.0.1:{}/{name}", pooler.port());
-        let error = refusal(&url).await;
+        let error = seckill_store::open(&url, &Settings::default()).await.unwrap_err();
         assert!(error.to_string().contains("pool_mode = session"), "{mode:?}: {error}");
         assert_eq!(tables(&server, &name).await, "0", "{mode:?}");
         let kept = "SELECT concat_ws(' ', current_setting('statement_timeout'), \
