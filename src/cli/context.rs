@@ -402,7 +402,11 @@ async fn open_database(
     };
     match (seckill_store::open_as(url, &config.store, &opening).await, expected) {
         (Err(StoreError::Foreign(_)), _) => Err(deployment::foreign(&conn).into()),
-        (Err(StoreError::Unbound(_)), Err(error)) if needs != Needs::Nothing => Err(error.into()),
+        (Err(StoreError::Unbound(_)), Err(error))
+            if needs != Needs::Nothing || started.is_err() =>
+        {
+            Err(error.into())
+        }
         (Err(error), _) if needs == Needs::Nothing && started.is_ok() => {
             let shown = CliError::from(error.clone());
             if shown.is_unreachable() { Ok(Store::unopened(error)) } else { Err(shown) }

@@ -28,7 +28,7 @@ pub enum PoolMode {
 /// A connection to the server, and the client that had it last.
 type Lent = (u32, TcpStream);
 
-/// A pooler that accepts connections until it is dropped.
+/// A pooler that accepts connections until its test ends.
 #[derive(Debug)]
 pub struct Pooler {
     port: u16,
