@@ -236,12 +236,10 @@ async fn measure_locks(
     plan: Plan,
     stop: &CancellationToken,
 ) -> Result<Report> {
-    // A given Redis belongs to a deployment that this database does not know.
-    let config = Config { database: None, partitions: None, read_only: true, ..config.clone() };
     // On a temporary server, unless one is given: figures of a busy one say little.
     let context = match config.redis {
-        Some(_) => Context::open(&config, out, Needs::Both).await?,
-        None => Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?,
+        Some(_) => Context::open(config, out, Needs::Redis).await?,
+        None => Context::open_in(config, out, DataDir::throw_away()?, Needs::Redis).await?,
     };
     let measured = context.run(async |context| {
         let mut servers = Vec::new();
@@ -340,8 +338,8 @@ async fn on_servers<T>(
 ) -> Result<T> {
     // Settings of a deployment in this database do not apply: the benchmark has a single partition and changes no
     // shared setting.
-    let config = Config { partitions: None, read_only: true, ..config.clone() };
-    let context = Context::open_in(&config, out, DataDir::throw_away()?, Needs::Database).await?;
+    let config = Config { partitions: None, ..config.clone() };
+    let context = Context::open_in(&config, out, DataDir::throw_away()?, Needs::Benchmark).await?;
     context
         .run(async |context| {
             context.redis.connection().multiplexed(HOME).await?;

@@ -15,13 +15,13 @@ use seckill_engine::{
     recovery::{former_names, partition_repair},
     telemetry::Meters,
 };
-use seckill_model::{Message, Millis, reason, text};
+use seckill_model::{Label, Message, Millis, reason, text};
 use seckill_redis::{
     DataDirError, HOME, Layout, Redis, RedisError,
     data_dir::{DataDir, NodeSlot},
     stream_stats::partitions_there,
 };
-use seckill_store::{AuditEntry, Store, StoreError};
+use seckill_store::{AuditEntry, Expected, Opening, SharedStore, Store, StoreError};
 use sha2::{Digest as _, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -37,12 +37,16 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) enum Needs {
     /// None: it reports what it can read. Every operation on a database that cannot be opened fails.
     Nothing,
+    /// Redis alone: no database is opened.
+    Redis,
     /// The database; Redis may be unreachable.
     Database,
     /// Both servers, to read: of a cluster, one server is enough, and the command names those that it lacks.
     Readable,
     /// Both servers; of a cluster, also the one that stores to which database it belongs.
     Both,
+    /// Both servers, for a benchmark: it creates tables in an empty database, and stores no setting of a deployment there.
+    Benchmark,
     /// Both servers, for a node: it changes the number of partitions to the requested one.
     Node,
 }
@@ -84,19 +88,18 @@ impl Context {
         // Invalid URLs are reported before a server is started.
         let redis = config.redis(&dir)?;
         let database = config.database_url(&dir)?;
-        // Both take tens of milliseconds and are independent.
-        let (store, started) =
-            tokio::join!(seckill_store::open(&database, &config.store), start(&redis));
-        let store = match store.map_err(|error| (CliError::from(error.clone()), error)) {
-            Ok(store) => store,
-            Err((shown, error))
-                if needs == Needs::Nothing && shown.is_unreachable() && started.is_ok() =>
-            {
-                Store::unopened(error)
+        let started = start(&redis).await;
+        let opened = match needs {
+            Needs::Redis => {
+                Ok(Store::unopened(StoreError::Away(Label("store-reason-closed").into())))
             }
-            Err((shown, _)) => {
+            _ => open_database(&redis, &started, &database, config, needs).await,
+        };
+        let store = match opened {
+            Ok(store) => store,
+            Err(error) => {
                 let _ = stop(&redis).await;
-                return Err(shown);
+                return Err(error);
             }
         };
         let mut context = Self {
@@ -148,14 +151,14 @@ impl Context {
     /// Checks the servers that the command needs.
     async fn prepare(&mut self, needs: Needs) -> Result<()> {
         self.agree(needs).await?;
-        if !matches!(needs, Needs::Readable | Needs::Both | Needs::Node) {
+        if matches!(needs, Needs::Nothing | Needs::Database | Needs::Benchmark) {
             return Ok(());
         }
         if let Some(error) = self.not_started.take() {
             return Err(error.into());
         }
         let mut conn = self.redis.connection();
-        if needs != Needs::Both {
+        if !matches!(needs, Needs::Both | Needs::Redis) {
             conn.probe(&self.keys).await;
         }
         if conn.lost().is_empty() {
@@ -168,7 +171,11 @@ impl Context {
 
     /// Checks that this Redis belongs to this database, and reads the number of partitions, or changes it.
     async fn agree(&mut self, needs: Needs) -> Result<()> {
-        let (wanted, read_only) = (self.config.partitions, self.config.read_only);
+        if needs == Needs::Redis {
+            return Ok(());
+        }
+        let wanted = self.config.partitions;
+        let read_only = self.config.read_only || needs == Needs::Benchmark;
         let cluster = self.redis.is_cluster();
         let agreed = match partitions::agreed(&self.store, wanted, read_only).await {
             Ok(agreed) => agreed,
@@ -373,6 +380,39 @@ impl Context {
             // The command has succeeded regardless of the server, but the user must know.
             CliError::from(error).print();
         }
+    }
+}
+
+/// Opens the database that belongs to Redis. Nothing is created or upgraded in another one, or while it is unknown which one
+/// that is.
+async fn open_database(
+    redis: &Redis,
+    started: &Result<(), DataDirError>,
+    url: &str,
+    config: &Config,
+    needs: Needs,
+) -> Result<SharedStore> {
+    let mut conn = redis.connection();
+    let expected = match started {
+        Ok(()) => deployment::expected(&mut conn, &Layout::default()).await,
+        Err(error) => Err(error.clone().into()),
+    };
+    let opening = Opening {
+        read_only: config.read_only,
+        expected: expected.as_ref().map_or(Expected::Unknown, Clone::clone),
+    };
+    match (seckill_store::open_as(url, &config.store, &opening).await, expected) {
+        (Err(StoreError::Foreign(_)), _) => Err(deployment::foreign(&conn).into()),
+        (Err(StoreError::Unbound(_)), Err(error))
+            if needs != Needs::Nothing || started.is_err() =>
+        {
+            Err(error.into())
+        }
+        (Err(error), _) if needs == Needs::Nothing && started.is_ok() => {
+            let shown = CliError::from(error.clone());
+            if shown.is_unreachable() { Ok(Store::unopened(error)) } else { Err(shown) }
+        }
+        (opened, _) => Ok(opened?),
     }
 }
 

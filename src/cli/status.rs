@@ -48,6 +48,8 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
 pub(super) struct Status {
     #[serde(flatten)]
     pub(super) snapshot: Snapshot,
+    /// Kind and place of the database, without a password.
+    database: String,
     /// Partitions with findings.
     partitions: Vec<PartitionFindings>,
     /// Why the result of the audit is unknown although both servers answer.
@@ -57,7 +59,7 @@ pub(super) struct Status {
 
 impl Status {
     fn exit_code(&self) -> u8 {
-        let Self { snapshot, partitions, audit_error } = self;
+        let Self { snapshot, partitions, audit_error, .. } = self;
         let is_wrong = matches!(snapshot.audit, Balance::Off { .. })
             || !snapshot.undelivered.is_empty()
             || snapshot.unconfirmed.is_some()
@@ -136,11 +138,12 @@ pub(super) async fn status(context: &mut Context) -> Status {
     add_published(&mut recent, losses);
     let losses = RecentLosses::of(&recent, snapshot.taken);
     snapshot.alarms = alarms(&snapshot, losses);
-    Status { snapshot, partitions: broken, audit_error }
+    let database = context.store.describe();
+    Status { snapshot, database, partitions: broken, audit_error }
 }
 
 fn render(status: &Status) -> String {
-    let Status { snapshot, partitions, audit_error } = status;
+    let Status { snapshot, database, partitions, audit_error } = status;
     let audit = match (&snapshot.audit, audit_error) {
         (Balance::Unknown, Some(error)) => {
             text!("cli-status-audit-unknown", error = error.message())
@@ -155,6 +158,9 @@ fn render(status: &Status) -> String {
         (snapshot.redis.name.clone(), redis),
         (snapshot.sql.name.clone(), server_state(&snapshot.sql)),
     ];
+    if snapshot.sql.up {
+        lines.push((Label("cli-incident-database").to_owned(), database.clone()));
+    }
     lines.push((Label("common-audit").to_owned(), audit));
     let stream_line =
         snapshot.stream.as_ref().map(stream).map(|line| match snapshot.unreachable[..] {
@@ -268,7 +274,8 @@ mod tests {
         let code = |audit_error| {
             let mut snapshot = Snapshot::default();
             (snapshot.redis.up, snapshot.sql.up) = (true, true);
-            Status { snapshot, partitions: Vec::new(), audit_error }.exit_code()
+            let database = String::new();
+            Status { snapshot, database, partitions: Vec::new(), audit_error }.exit_code()
         };
         let error = || Label("common-unknown");
         assert_eq!(code(None), 0);

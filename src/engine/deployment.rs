@@ -9,7 +9,7 @@ use seckill_model::{
     reason::reason,
 };
 use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition, repair, replicas};
-use seckill_store::SharedStore;
+use seckill_store::{DEPLOYMENT, Expected, SharedStore};
 
 use super::{EngineError, Result, servers::Servers, settings::Settings};
 
@@ -40,8 +40,21 @@ impl Deployment {
     }
 }
 
-/// Key of the name among the settings.
-const SETTING: &str = "deployment";
+/// Which database belongs to a Redis.
+///
+/// # Errors
+/// Redis is unreachable, so that this is unknown.
+pub async fn expected(conn: &mut Connection, keys: &Layout) -> Result<Expected, RedisError> {
+    Ok(name_in_redis(conn, keys).await?.map_or(Expected::Any, Expected::Named))
+}
+
+/// The name that Redis has; a key of another type names no database.
+async fn name_in_redis(conn: &mut Connection, keys: &Layout) -> Result<Option<String>, RedisError> {
+    match conn.query(cmd("GET").arg(keys.deployment())).await {
+        Err(RedisError::Foreign(_)) => Ok(None),
+        name => name,
+    }
+}
 
 /// Stores the database's name in a Redis that has none, and rejects one that has another. With `read_only` it only
 /// checks.
@@ -50,18 +63,23 @@ const SETTING: &str = "deployment";
 /// [`EngineError::Rejected`], or a server is unreachable.
 pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     let Servers { store, conn, keys, .. } = servers;
-    let ours = match store.setting(SETTING).await? {
+    // Redis first: a database gets its name before Redis does.
+    let there = name_in_redis(conn, keys).await?;
+    let ours = store.setting(DEPLOYMENT).await?;
+    if there.is_some() && ours != there {
+        return Err(foreign(conn));
+    }
+    if read_only {
+        return Ok(());
+    }
+    let ours = match ours {
         Some(ours) => ours,
-        None if read_only => return Ok(()),
         None => name(store, false).await?,
     };
-    if !read_only {
-        // A key of another type names no database.
-        repair::set_aside(conn, &keys.deployment(), "string").await?;
-        let mut put = cmd("SET");
-        put.arg(keys.deployment()).arg(&ours).arg("NX");
-        conn.query::<Option<String>>(&put).await?;
-    }
+    repair::set_aside(conn, &keys.deployment(), "string").await?;
+    let mut put = cmd("SET");
+    put.arg(keys.deployment()).arg(&ours).arg("NX");
+    conn.query::<Option<String>>(&put).await?;
     reject_foreign(conn, keys, &ours).await
 }
 
@@ -70,26 +88,28 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
 /// # Errors
 /// [`EngineError::Rejected`], or Redis is unreachable.
 pub async fn reject_foreign(conn: &mut Connection, keys: &Layout, ours: &str) -> Result<()> {
-    let there: Option<String> = conn.query(cmd("GET").arg(keys.deployment())).await?;
-    match there {
-        Some(there) if there != ours => {
-            Err(EngineError::Rejected(reason!("error-foreign-redis", address = conn.address())))
-        }
+    match name_in_redis(conn, keys).await? {
+        Some(there) if there != ours => Err(foreign(conn)),
         _ => Ok(()),
     }
 }
 
+/// The error of a Redis that belongs to another database.
+pub fn foreign(conn: &Connection) -> EngineError {
+    EngineError::Rejected(reason!("error-foreign-redis", address = conn.address()))
+}
+
 /// The database's name, created if it has none, except with `read_only`.
 pub async fn name(store: &SharedStore, read_only: bool) -> Result<String> {
-    match store.setting(SETTING).await? {
+    match store.setting(DEPLOYMENT).await? {
         Some(name) => return Ok(name),
         None if read_only => return Ok(String::new()),
         None => {}
     }
     let new = uuid::Uuid::new_v4().simple().to_string();
-    store.change_setting(SETTING, None, &new).await?;
+    store.change_setting(DEPLOYMENT, None, &new).await?;
     // Another process may have been faster.
-    Ok(store.setting(SETTING).await?.unwrap_or(new))
+    Ok(store.setting(DEPLOYMENT).await?.unwrap_or(new))
 }
 
 /// Reads the settings of the server of each partition and of the database, and returns the weakest. `sentinels`: Redis

@@ -36,7 +36,7 @@ use self::{
     store::{read, transaction},
 };
 pub use audit_log::{ActivityFilter, AuditEntry, ENGINE, LogPosition, NO_OPERATOR, Which};
-pub use open::{check_url, file_of, open};
+pub use open::{DEPLOYMENT, Expected, Opening, check_url, file_of, open, open_as};
 pub use queries::{ImportedOrder, OrderFlow, Overdue, Placed, Restocked, Sales, UnreadableSale};
 pub use rules::check_restock;
 pub use settings::{Settings, Synchronous, Tls};
@@ -101,6 +101,12 @@ pub enum StoreError {
     /// The schema belongs to another version, or the server is unsupported.
     #[error(transparent)]
     Schema(Reason),
+    /// The keys in Redis belong to another database. Nothing was changed in this one.
+    #[error("{}", text!("store-foreign", database = .0))]
+    Foreign(String),
+    /// Whether the keys in Redis belong to this database is unknown, because Redis does not reply. Nothing was changed.
+    #[error("{}", text!("store-unbound", database = .0))]
+    Unbound(String),
     /// A write with a lower fencing token than the last one.
     #[error("{}", text!("store-fenced", name = .0))]
     Fenced(String),
@@ -129,7 +135,12 @@ impl StoreError {
     pub fn is_away(&self) -> bool {
         matches!(
             self,
-            Self::Away(_) | Self::Silent { .. } | Self::Locked | Self::Failed(_) | Self::Unknown(_)
+            Self::Away(_)
+                | Self::Silent { .. }
+                | Self::Locked
+                | Self::Failed(_)
+                | Self::Unknown(_)
+                | Self::Unbound(_)
         )
     }
 

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use include_dir::{Dir, File, include_dir};
 use sqlx::{
-    SqlStr,
+    AssertSqlSafe, SqlSafeStr as _, SqlStr,
     migrate::{Migration, MigrationType, Migrator},
 };
 
@@ -32,8 +32,14 @@ fn migrator(folder: &str) -> Migrator {
 fn migration(file: &'static File<'static>) -> Option<Migration> {
     let (version, description) = file.path().file_stem()?.to_str()?.split_once('_')?;
     let (version, description) = (version.parse().ok()?, description.replace('_', " "));
-    let sql = SqlStr::from_static(file.contents_utf8()?);
-    Some(Migration::new(version, description.into(), MigrationType::Simple, sql, false))
+    let text = file.contents_utf8()?;
+    let (kind, sql) = (MigrationType::Simple, SqlStr::from_static(text));
+    let mut migration = Migration::new(version, description.into(), kind, sql, false);
+    // The keys are too long for another format, which a server may have as its default. The checksum, which a database
+    // stores, remains that of the file.
+    let formatted = text.replace("ENGINE = InnoDB", "ENGINE = InnoDB ROW_FORMAT = DYNAMIC");
+    migration.sql = AssertSqlSafe(formatted).into_sql_str();
+    Some(migration)
 }
 
 #[cfg(test)]

@@ -11,10 +11,15 @@ use std::{
 
 use percent_encoding::percent_decode_str;
 use seckill_model::{Label, reason};
-use sqlx::{MySql, Postgres};
+use sqlx::{MySql, Postgres, migrate::Migrator};
 use url::{ParseError, Url};
 
-use crate::{Result, Settings, SharedStore, Store, StoreError, server, sqlite, store::Database};
+use crate::{
+    Result, Settings, SharedStore, Store, StoreError,
+    schema::{self, State},
+    server, sqlite,
+    store::Database,
+};
 
 /// The forms of a URL.
 const FORMS: Label = Label("store-url-forms");
@@ -27,18 +32,79 @@ pub(super) enum Place {
     Postgres(Url),
 }
 
-/// Opens the store at `url`, creates what is missing and upgrades its schema.
+/// Name of the setting that names the deployment of a database. Redis has the same name.
+pub const DEPLOYMENT: &str = "deployment";
+
+/// What may be opened, and what may be changed for it.
+#[derive(Clone, Debug, Default)]
+pub struct Opening {
+    /// Nothing is created or upgraded: the user may lack the right to write.
+    pub read_only: bool,
+    /// The deployment of the database.
+    pub expected: Expected,
+}
+
+/// The deployment that a database has to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Any, also a new one.
+    #[default]
+    Any,
+    /// That with this name.
+    Named(String),
+    /// Unknown which one: a database is opened only if nothing has to be created or upgraded.
+    Unknown,
+}
+
+impl Opening {
+    /// Checks a database before anything is changed in it; returns whether its schema has to be created or upgraded.
+    /// `name` is that of its deployment.
+    pub(super) fn needs_upgrade(
+        &self,
+        migrator: &Migrator,
+        shown: &str,
+        state: State,
+        name: Option<&str>,
+    ) -> Result<bool> {
+        let is_whole = state == State::Current && name.is_some();
+        match &self.expected {
+            Expected::Named(expected) if name != Some(expected) => {
+                return Err(StoreError::Foreign(shown.to_owned()));
+            }
+            Expected::Unknown if !is_whole => return Err(StoreError::Unbound(shown.to_owned())),
+            _ => {}
+        }
+        match state {
+            State::Current => Ok(false),
+            State::Missing | State::Older(_) if !self.read_only => Ok(true),
+            State::Missing => {
+                Err(StoreError::Schema(reason!("store-schema-missing", database = shown)))
+            }
+            State::Older(version) => Err(schema::older(migrator, version)),
+        }
+    }
+}
+
+/// Opens the store at `url`, creates what is missing and upgrades its schema, whatever its deployment.
 ///
 /// `sqlite:PATH` and `sqlite://PATH` name a file, with `%XX` for a byte. `mysql:`, `mariadb:`, `postgres:` and
 /// `postgresql:` name an existing database on a server.
 pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore> {
+    open_as(url, settings, &Opening::default()).await
+}
+
+/// Opens the store at `url`, if it may be opened.
+///
+/// # Errors
+/// [`StoreError::Foreign`] and [`StoreError::Unbound`], before anything is changed.
+pub async fn open_as(url: &str, settings: &Settings, opening: &Opening) -> Result<SharedStore> {
     let ((shown, sessions), file) = match place(url)? {
         Place::Sqlite(path) => {
-            let (shown, sessions, file) = sqlite::open(&path, settings).await?;
+            let (shown, sessions, file) = sqlite::open(&path, settings, opening).await?;
             ((shown, sessions), Some(file))
         }
-        Place::Mysql(url) => (server::open::<MySql>(&url, settings).await?, None),
-        Place::Postgres(url) => (server::open::<Postgres>(&url, settings).await?, None),
+        Place::Mysql(url) => (server::open::<MySql>(&url, settings, opening).await?, None),
+        Place::Postgres(url) => (server::open::<Postgres>(&url, settings, opening).await?, None),
     };
     let database = Database { shown, sessions, file, mixed: AtomicBool::new(false) };
     Ok(Arc::new(Store { database: Ok(Arc::new(database)), faults: None }))

@@ -194,30 +194,30 @@ impl PlainPool {
     /// Connects once if there is no connection yet: the pool itself repeats a refused attempt until its timeout.
     ///
     /// # Errors
-    /// The server is unreachable.
+    /// The server is unreachable, or a pooler gives each transaction another session.
     pub async fn probe(&self) -> Result<()> {
-        let probed = match &self.0 {
-            Driver::Mysql(pool) if pool.size() == 0 => once::<MySql>(&pool.connect_options()).await,
-            Driver::Postgres(pool) if pool.size() == 0 => {
-                once::<Postgres>(&pool.connect_options()).await
+        let probed: Result<(), Fault> = async {
+            // The reply to the login is the proof. A server with TLS may have closed the connection first.
+            match &self.0 {
+                Driver::Mysql(pool) if pool.size() == 0 => {
+                    drop(pool.connect_options().connect().await?.close().await);
+                }
+                Driver::Postgres(pool) if pool.size() == 0 => {
+                    let conn = server::pooler::connect(&pool.connect_options(), CONNECT).await?;
+                    drop(conn.close().await);
+                }
+                _ => {}
             }
-            _ => Ok(()),
-        };
-        probed.map_err(|error| self.0.dialect().store_error(error))
+            Ok(())
+        }
+        .await;
+        probed.map_err(|fault| fault.store_error(self.0.dialect()))
     }
 
     /// Closes all connections, after those in use are returned.
     pub async fn close(&self) {
         by_driver!(&self.0, |pool| pool.close().await);
     }
-}
-
-async fn once<D: sqlx::Database>(
-    options: &<D::Connection as sqlx::Connection>::Options,
-) -> Result<(), sqlx::Error> {
-    // The reply to the login is the proof. A server with TLS may have closed the connection first.
-    drop(options.connect().await?.close().await);
-    Ok(())
 }
 
 fn pool<D: sqlx::Database>(connections: u32, session: Vec<String>) -> PoolOptions<D>

@@ -3,7 +3,8 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::world::{World, sale};
+use crate::support::{LONG, MariaDb, Postgres, Seckill, Server};
+use crate::world::{Database, World, sale};
 use futures::future::join_all;
 use seckill_engine::{
     EngineError,
@@ -186,6 +187,82 @@ async fn a_redis_is_bound_to_one_database() {
     world.server.query::<()>(&["FLUSHALL"]);
     world.until("it is admitted again", async || world.obtains(voucher, 1).await).await;
     assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]), 1);
+}
+
+/// A wrong URL must not turn an empty database into one with the tables of the program.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_database_beside_a_bound_redis_stays_empty() {
+    let (world, home) = (World::start().await, Seckill::new());
+    deployment::tie(&mut world.servers(), false).await.unwrap();
+    let (redis, file) = (world.server.url(), home.file("other.db"));
+    let (postgres, mariadb) = (Postgres::shared().create().await, MariaDb::shared().create().await);
+    let urls = [
+        format!("sqlite:{}", file.display()),
+        Postgres::shared().url_of(&postgres),
+        MariaDb::shared().url_of(&mariadb),
+    ];
+    for url in &urls {
+        for command in [&["sale", "list"][..], &["status"], &["work"], &["doctor"]] {
+            let servers = ["--redis", &redis, "--database", url];
+            let ran = home.spawn(&[&servers, command].concat()).wait(LONG).expect_code(1);
+            assert!(ran.to_string().contains("belong to another database"), "{url}: {ran}");
+        }
+    }
+    assert!(!file.exists());
+    let count = |own: &str| {
+        format!(
+            "SELECT CONCAT(COUNT(*), '') FROM information_schema.tables WHERE table_schema = {own}"
+        )
+    };
+    let mut conn = Postgres::shared().connect(&postgres).await;
+    assert_eq!(Postgres::read(&mut conn, count("current_schema()")).await, "0");
+    let mut conn = MariaDb::shared().connect(&mariadb).await;
+    assert_eq!(MariaDb::read(&mut conn, count("DATABASE()")).await, "0");
+}
+
+/// Which database belongs to Redis is unknown while Redis is unreachable.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_created_while_redis_is_unreachable() {
+    let (home, server) = (Seckill::new(), Postgres::shared());
+    let name = server.create().await;
+    let url = server.url_of(&name);
+    for command in [&["sale", "list"][..], &["status"], &["voucher", "list"]] {
+        let servers = ["--redis", "redis://127.0.0.1:1", "--database", &url];
+        home.spawn(&[&servers, command].concat()).wait(LONG).expect_code(3);
+    }
+    let count = "SELECT CONCAT(COUNT(*), '') FROM information_schema.tables \
+                 WHERE table_schema = current_schema()";
+    assert_eq!(Postgres::read(&mut server.connect(&name).await, count.to_owned()).await, "0");
+}
+
+/// PostgreSQL creates tables in the first schema of the search path, which may come to exist at any time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schema_that_precedes_the_tables_changes_nothing() {
+    let (world, home) = (World::on(Database::Postgres, 1, |_| {}).await, Seckill::new());
+    let voucher = world.create(sale(40)).await;
+    world.admit(voucher, 0..20).await;
+    let (server, url) = (Postgres::shared(), world.url.clone());
+    let name = url.split(['/', '?']).nth(3).unwrap();
+    Server::run(server, name, "CREATE SCHEMA root").await;
+    let redis = world.server.url();
+    let run = |command: &[&str]| {
+        let servers = ["--redis", &redis, "--database", &url];
+        home.spawn(&[&servers, command].concat()).wait(LONG)
+    };
+    let sales = run(&["sale", "list", "--json"]).expect_code(0);
+    assert!(sales.stdout.contains("\"stock\""), "{sales}");
+    let doctor = run(&["doctor"]);
+    assert!(doctor.stdout.contains("schema public"), "{doctor}");
+    let status = run(&["status"]);
+    assert!(status.stdout.contains("schema public"), "{status}");
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'seckill' AND \
+               datname = current_database()";
+    Server::run(server, name, end).await;
+    world.until("new connections answer", async || world.store.ping().await.is_ok()).await;
+    world.admit(voucher, 20..40).await;
+    world.settled_and_balanced().await;
+    let count = "SELECT CONCAT(COUNT(*), '') FROM pg_tables WHERE schemaname = 'root'";
+    assert_eq!(Postgres::read(&mut server.connect(name).await, count.to_owned()).await, "0");
 }
 
 /// A node that was suspended during the change must not sell with the old number.

@@ -6,10 +6,16 @@ use std::{
 };
 
 use crate::support::{
-    Cut, GUARDED, MariaDb, PATIENCE, Postgres, Proxy, Server, is_mysql, wait_until,
+    Cut, GUARDED, MariaDb, PATIENCE, PoolMode, Pooler, Postgres, Proxy, Server, is_mysql,
+    wait_until,
 };
-use seckill_model::{Millis, NewSale, OrderEntry, OrderId, ShardId, UserId, VoucherId};
-use seckill_store::{Settings, SharedStore, StoreError, Tls, Written};
+use seckill_model::{
+    Cause, Millis, NewRun, NewSale, OrderEntry, OrderId, ShardId, UserId, VoucherId,
+};
+use seckill_store::{
+    ActivityFilter, AuditEntry, DEPLOYMENT, Expected, Opening, Settings, SharedStore, StoreError,
+    Tls, Written,
+};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection};
 
 const NOW: Millis = Millis(1_795_000_000_000);
@@ -25,7 +31,9 @@ fn quick() -> Settings {
     }
 }
 
+/// Their limits do not apply to the creation of the tables, which takes seconds on MySQL.
 async fn open(url: &str) -> SharedStore {
+    seckill_store::open(url, &Settings::default()).await.unwrap().close().await;
     seckill_store::open(url, &quick()).await.unwrap()
 }
 
@@ -243,7 +251,103 @@ async fn impossible_paths_are_refused_with_an_error<S: Server>(server: S) {
     assert!(seckill_store::open(&server.tcp_url(&name), &missing).await.is_err());
 }
 
+/// Counts the tables that a URL's user sees in its database.
+async fn tables<S: Server>(server: &S, name: &str) -> String {
+    let scheme = server.url(name);
+    let (text, own) = if scheme.starts_with("mysql") {
+        ("CHAR", "table_schema = DATABASE()")
+    } else {
+        ("TEXT", "table_schema NOT IN ('pg_catalog', 'information_schema')")
+    };
+    let query =
+        format!("SELECT CAST(COUNT(*) AS {text}) FROM information_schema.tables WHERE {own}");
+    S::read(&mut server.connect(name).await, query).await
+}
+
+async fn a_database_of_another_deployment_is_left_unchanged<S: Server>(server: S) {
+    let name = server.create().await;
+    let url = server.url(&name);
+    let open_as = async |expected: Expected| {
+        let opening = Opening { expected, ..Opening::default() };
+        seckill_store::open_as(&url, &quick(), &opening).await
+    };
+    let named = |name: &str| Expected::Named(name.to_owned());
+    // An empty database.
+    let error = open_as(named("a")).await.unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+    let error = open_as(Expected::Unknown).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unbound(_)) && error.is_away(), "{error}");
+    assert_eq!(tables(&server, &name).await, "0");
+    // One without a name, which another process may be about to store.
+    let store = open(&url).await;
+    assert!(matches!(open_as(named("a")).await, Err(StoreError::Foreign(_))));
+    assert!(matches!(open_as(Expected::Unknown).await, Err(StoreError::Unbound(_))));
+    assert!(store.change_setting(DEPLOYMENT, None, "a").await.unwrap());
+    open_as(named("a")).await.unwrap();
+    open_as(Expected::Unknown).await.unwrap();
+    // One of an earlier version.
+    let newest = "FROM _sqlx_migrations WHERE version = 13";
+    server.run(&name, &format!("DELETE {newest}")).await;
+    assert!(matches!(open_as(named("b")).await, Err(StoreError::Foreign(_))));
+    assert!(matches!(open_as(Expected::Unknown).await, Err(StoreError::Unbound(_))));
+    let text = if url.starts_with("mysql") { "CHAR" } else { "TEXT" };
+    let count = format!("SELECT CAST(COUNT(*) AS {text}) {newest}");
+    assert_eq!(S::read(&mut server.connect(&name).await, count).await, "0");
+}
+
+async fn a_user_who_may_only_read_reads<S: Server>(server: S) {
+    let name = server.create().await;
+    let is_mysql = server.url(&name).starts_with("mysql");
+    let reading = Opening { read_only: true, ..Opening::default() };
+    let open_as = async |url: &str| seckill_store::open_as(url, &quick(), &reading).await;
+    let url = server.url(&name);
+    let error = open_as(&url).await.unwrap_err();
+    assert!(error.to_string().contains("has no tables of seckill"), "{error}");
+    assert_eq!(tables(&server, &name).await, "0");
+
+    sale_of(&open(&url).await, 5).await;
+    let make = if is_mysql {
+        format!(
+            "CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'hunter2'; \
+             GRANT SELECT ON {name}.* TO reader@'127.0.0.1'"
+        )
+    } else {
+        "CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader".to_owned()
+    };
+    server.run(&name, &make).await;
+    let reader = server.tcp_url(&name).replace("root@", "reader:hunter2@");
+    let store = open_as(&reader).await.unwrap();
+    assert_eq!(store.sales().await.unwrap().len(), 1);
+    // A command that changes something is rejected by the database, one that reads is not.
+    let store = open(&reader).await;
+    assert_eq!(store.sales().await.unwrap().len(), 1);
+    let sale = store
+        .create_sale(
+            &NewSale { title: "tea".into(), stock: 1, begin: None, end: None, limit: 1, shards: 1 },
+            NOW,
+        )
+        .await;
+    assert!(sale.unwrap_err().to_string().contains("GRANT"));
+
+    server.run(&name, "DELETE FROM _sqlx_migrations WHERE version = 13").await;
+    let error = open_as(&reader).await.unwrap_err().to_string();
+    assert!(error.contains("requires 13, and --read-only upgrades nothing"), "{error}");
+}
+
+async fn a_missing_migration_is_named(server: impl Server) {
+    let name = server.create().await;
+    let url = server.url(&name);
+    open(&url).await;
+    server.run(&name, "DELETE FROM _sqlx_migrations WHERE version = 5").await;
+    let error = refusal(&url).await;
+    assert!(matches!(error, StoreError::Schema(_)) && !error.is_away(), "{error}");
+    assert!(error.to_string().contains("version 13, but not version 5"), "{error}");
+}
+
 crate::on_both_servers![
+    a_database_of_another_deployment_is_left_unchanged,
+    a_user_who_may_only_read_reads,
+    a_missing_migration_is_named,
     a_killed_server_is_away_and_comes_back,
     a_frozen_server_makes_nobody_wait_for_ever,
     a_client_that_stops_in_its_transaction_is_not_waited_for,
@@ -450,6 +554,127 @@ async fn mariadb_rolls_back_what_a_killed_process_began() {
     let store = open(&url).await;
     let voucher = sale_of(&store, 1).await;
     assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
+}
+
+/// A schema that precedes that of the tables, which PostgreSQL would use for new ones.
+#[tokio::test]
+async fn postgres_keeps_the_schema_of_its_tables() {
+    let server = Postgres::start();
+    let name = server.create().await;
+    let (url, other) =
+        (server.url_of(&name), format!("{}&options=-csearch_path%3Droot", server.url_of(&name)));
+    let store = open(&url).await;
+    assert!(store.describe().ends_with(" schema public"), "{}", store.describe());
+    let voucher = sale_of(&store, 5).await;
+    let new_connections = async || {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'seckill'";
+        server.run("postgres", end).await;
+        wait_until(PATIENCE, "it answers again", async || store.ping().await.is_ok()).await;
+    };
+    server.run(&name, "CREATE SCHEMA root").await;
+    let second = open(&url).await;
+    assert!(second.describe().ends_with(" schema public"), "{}", second.describe());
+    assert_eq!(second.sales().await.unwrap().len(), 1);
+    // Tables of another deployment there.
+    let there = open(&other).await;
+    assert!(there.describe().ends_with(" schema root"), "{}", there.describe());
+    assert_eq!(there.sales().await.unwrap().len(), 0);
+    new_connections().await;
+    assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
+    // A table that was moved is missing, whatever precedes it.
+    server
+        .run(&name, "CREATE SCHEMA moved; ALTER TABLE public.tb_voucher_order SET SCHEMA moved")
+        .await;
+    new_connections().await;
+    let error = store.write_orders(&[entry(2, voucher)], NOW).await.unwrap_err();
+    assert!(matches!(error, StoreError::Schema(_)), "{error}");
+}
+
+/// Sessions have settings, prepared statements and locks, which a pooler would leave to other clients.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_of_transactions_is_refused_and_keeps_nothing() {
+    let server = Postgres::start();
+    for mode in [PoolMode::Newest, PoolMode::Oldest, PoolMode::Same] {
+        let name = server.create().await;
+        let pooler = Pooler::before(server.port(), &name, mode).await;
+        let url = format!("postgres://root@127.0.0.1:{}/{name}", pooler.port());
+        let error = seckill_store::open(&url, &Settings::default()).await.unwrap_err();
+        assert!(error.to_string().contains("pool_mode = session"), "{mode:?}: {error}");
+        assert_eq!(tables(&server, &name).await, "0", "{mode:?}");
+        let kept = "SELECT concat_ws(' ', current_setting('statement_timeout'), \
+             current_setting('lock_timeout'), (SELECT COUNT(*) FROM pg_prepared_statements), \
+             (SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'), \
+             (SELECT COUNT(*) FROM pg_listening_channels()))";
+        let kept = pooler.in_each_session(kept).await;
+        assert!(!kept.is_empty() && kept.iter().all(|it| it == "0 0 0 0 0"), "{mode:?}: {kept:?}");
+        drop(pooler);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_of_sessions_is_used() {
+    let server = Postgres::start();
+    let name = server.create().await;
+    let pooler = Pooler::before(server.port(), &name, PoolMode::Session).await;
+    let store = open(&format!("postgres://root@127.0.0.1:{}/{name}", pooler.port())).await;
+    let voucher = sale_of(&store, 5).await;
+    assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
+}
+
+/// The database generates an ID that another program has used, or another server of a cluster.
+#[tokio::test]
+async fn an_id_that_another_row_has_is_not_used() {
+    let server = Postgres::shared();
+    let name = server.create().await;
+    let store = open(&server.url_of(&name)).await;
+    let taken = "INSERT INTO tb_voucher (id, title, create_time, update_time) OVERRIDING SYSTEM VALUE \
+                 VALUES (1, 'a', 0, 0), (2, 'b', 0, 0); \
+                 INSERT INTO tb_job_run (id, job, due, cause, node, token, started) OVERRIDING SYSTEM VALUE \
+                 VALUES (1, 'a', 0, 'due', '', 0, 0); \
+                 INSERT INTO tb_audit_log (id, at, operator, node, act, subject, result) OVERRIDING SYSTEM VALUE \
+                 VALUES (1, 0, '', '', '', '', '')";
+    Server::run(server, &name, taken).await;
+    assert_eq!(sale_of(&store, 5).await, VoucherId(3));
+    let (job, node) = ("b".to_owned(), "n".to_owned());
+    let run = NewRun { job, due: NOW, cause: Cause::Due, node, token: 1, started: NOW };
+    assert_eq!(store.begin_run(&run).await.unwrap(), Some(2));
+    assert_eq!(store.begin_run(&run).await.unwrap(), None, "that due time is taken");
+    store.record(&AuditEntry::default()).await.unwrap();
+    assert_eq!(store.activity(&ActivityFilter::default(), None, 9).await.unwrap().len(), 2);
+}
+
+/// An upgrade that fails for another reason than an outage is not repeated.
+#[tokio::test]
+async fn postgres_says_why_an_upgrade_fails() {
+    let server = Postgres::start();
+    let name = server.create().await;
+    let url = server.url_of(&name);
+    open(&url).await;
+    server.run(&name, "DELETE FROM _sqlx_migrations WHERE version = 13").await;
+    let error = refusal(&url).await;
+    assert!(matches!(error, StoreError::Schema(_)) && !error.is_away(), "{error}");
+    assert!(error.to_string().contains("schema version 13 failed"), "{error}");
+}
+
+#[tokio::test]
+async fn mariadb_tables_have_the_format_that_their_keys_need() {
+    let server = MariaDb::with(&["--innodb-default-row-format=compact"]);
+    let name = server.create().await;
+    let store = open(&server.url_of(&name)).await;
+    let voucher = sale_of(&store, 1).await;
+    assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
+}
+
+/// MySQL remembers passwords until it is restarted; the next login proves the password again.
+#[tokio::test]
+async fn a_password_is_accepted_without_tls() {
+    let mut server = <MariaDb as Server>::without_tls();
+    let name = server.create().await;
+    let url = server.guarded(&name).await;
+    let store = open(&url).await;
+    store.close().await;
+    server.restart();
+    open(&url).await.ping().await.unwrap();
 }
 
 #[tokio::test]

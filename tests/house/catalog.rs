@@ -11,6 +11,11 @@ use super::{File, files, none, read};
 
 /// Latin names allowed in Chinese text: programs, keys, units, and typed words.
 const NAMES: &[&str] = &[
+    "sqlx",
+    "migrations",
+    "PgBouncer",
+    "mode",
+    "session",
     "stuck",
     "Redis",
     "REDIS",

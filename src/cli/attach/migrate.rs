@@ -83,6 +83,7 @@ pub(super) async fn run(
     if is_new {
         scratch = tempfile::tempdir().map_err(|error| scratch_failed(&error))?;
         to_database = format!("sqlite:{}", scratch.path().join("engine.db").display());
+        seckill_store::open(&to_database, &config.store).await?.close().await;
     }
     (target.redis, target.database) = (Some(args.to_redis.clone()), Some(to_database));
     target.read_only |= args.dry_run;

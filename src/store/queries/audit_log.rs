@@ -22,7 +22,13 @@ impl Store {
                 &entry.after,
                 &entry.once
             ];
-            conn.insert(insert, values).await.map(drop)
+            if conn.insert(insert, values).await? == 0 {
+                let there = "SELECT id FROM tb_audit_log WHERE once = $1";
+                let there: Option<i64> = conn.row(there, params![&entry.once]).await?;
+                // Otherwise it is the generated ID that another row has.
+                there.ok_or(Fault::Again)?;
+            }
+            Ok(())
         })
     }
 

@@ -25,7 +25,15 @@ impl Store {
             let insert = "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
                  VALUES ($1, $2, $3, $4, $5, $6)";
             let NewRun { job, due, cause, node, token, started } = run;
-            conn.insert_row(insert, params![job, *due, *cause, node, *token, *started]).await
+            let values = params![job, *due, *cause, node, *token, *started];
+            let id = conn.insert_row(insert, values).await?;
+            if id.is_none() {
+                let taken = "SELECT id FROM tb_job_run WHERE job = $1 AND due = $2";
+                let taken: Option<i64> = conn.row(taken, params![job, *due]).await?;
+                // Otherwise it is the generated ID that another row has.
+                taken.ok_or(Fault::Again)?;
+            }
+            Ok(id)
         })
     }
 

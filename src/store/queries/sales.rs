@@ -707,9 +707,9 @@ async fn insert_voucher(
         voucher.status
     ];
     skip_former(conn).await?;
-    let id = conn.insert_row(insert, values).await?.and_then(|id| u64::try_from(id).ok());
-    let no_number = || StoreError::Rejected(reason!("store-database-returned-no-number"));
-    Ok(id.map(VoucherId).ok_or_else(no_number)?)
+    // Another row has the generated ID, inserted by another program or on another server of a cluster.
+    let id = conn.insert_row(insert, values).await?.ok_or(Fault::Again)?;
+    Ok(VoucherId(id as u64))
 }
 
 /// Inserts the voucher of a sale under its ID, unless it exists; returns how many were inserted.

@@ -5,9 +5,10 @@
 //! the [`Dialect`].
 
 mod mysql;
+pub(super) mod pooler;
 mod postgres;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use seckill_model::{Label, reason};
 use sqlx::{
@@ -19,7 +20,9 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::{
-    Dialect, Fault, Result, Sessions, Settings, StoreError, connection::Pool, schema,
+    Dialect, Fault, Opening, Result, Sessions, Settings, StoreError,
+    connection::Pool,
+    schema::{self, State},
     session::prepare,
 };
 
@@ -50,6 +53,11 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     /// The values of `ssl-mode`, in the order of [`Tls`](crate::Tls).
     const TLS: [&'static str; 4];
 
+    /// Leaves out what the driver adds to a URL and some servers reject.
+    fn adapt(options: Options<Self>) -> Options<Self> {
+        options
+    }
+
     /// The database that a URL names.
     fn database(options: &Options<Self>) -> Option<&str>;
 
@@ -62,29 +70,72 @@ pub(super) trait Server: Driver<Connection: Migrate> {
     /// The migrations of this database.
     fn migrator() -> &'static Migrator;
 
-    /// Rejects an unsupported server; returns the maximum number of IDs or rows per statement.
-    fn check(conn: &mut Self::Connection) -> impl Future<Output = Result<usize, Fault>> + Send;
+    /// Opens the connection that examines the database.
+    ///
+    /// # Errors
+    /// Also if a pooler gives each transaction another session.
+    fn connect(
+        options: &Options<Self>,
+        settings: &Settings,
+    ) -> impl Future<Output = Result<Self::Connection, Fault>> + Send;
 
-    /// Waits for other processes that change the schema, and returns the names of the tables. Closing the connection
-    /// unlocks it.
+    /// Rejects an unsupported server.
+    fn check(conn: &mut Self::Connection) -> impl Future<Output = Result<Checked, Fault>> + Send;
+
+    /// The tables of the database.
+    fn tables(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<String>, Fault>> + Send;
+
+    /// The name of the deployment, from a table that exists.
+    fn deployment(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<String>, Fault>> + Send;
+
+    /// Waits for other processes that change the schema. Closing the connection unlocks it.
     fn lock_schema(
         conn: &mut Self::Connection,
         settings: &Settings,
-    ) -> impl Future<Output = Result<Vec<String>, Fault>> + Send;
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
+}
+
+/// What a supported server has.
+pub(super) struct Checked {
+    /// Maximum number of IDs or rows per statement.
+    pub(super) page: usize,
+    /// The schema of the tables, if the server has several in one database.
+    pub(super) schema: Option<Schema>,
+}
+
+/// A schema within a database.
+pub(super) struct Schema {
+    /// Its name.
+    pub(super) name: String,
+    /// The statement that makes it the only one of a session: a schema that is created later hides no table.
+    pub(super) pin: String,
+}
+
+/// A database whose schema is current.
+struct Ready {
+    page: usize,
+    shown: String,
+    session: Vec<String>,
 }
 
 /// Opens the database at `url` and upgrades its schema. Returns its name and the connections.
-pub(super) async fn open<D: Server>(url: &Url, settings: &Settings) -> Result<(String, Sessions)>
+pub(super) async fn open<D: Server>(
+    url: &Url,
+    settings: &Settings,
+    opening: &Opening,
+) -> Result<(String, Sessions)>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
     let options = options::<D>(url, settings)?;
-    let shown = D::shown(&options);
-    let session: Arc<[String]> = D::session(settings).into();
     let mut tries = 1;
-    let page = loop {
-        match upgrade::<D>(&options, settings, &shown, &session).await {
-            Ok(page) => break page,
+    let Ready { page, shown, session } = loop {
+        match prepare_database::<D>(&options, settings, opening).await {
+            Ok(ready) => break ready,
             // Nodes of the version before may go on writing meanwhile.
             Err(Fault::Sql(error)) if D::DIALECT.is_transient(&error) && tries < UPGRADE_TRIES => {
                 tries += 1;
@@ -95,61 +146,68 @@ where
     };
     let wait = Duration::from_millis(settings.acquire_ms);
     let pool = PoolOptions::new().max_connections(settings.pool).acquire_timeout(wait);
-    let sessions = Sessions::new(D::POOL, pool, options, settings.transaction(), session, page);
-    Ok((shown, sessions))
+    let (limit, session) = (settings.transaction(), session.into());
+    Ok((shown, Sessions::new(D::POOL, pool, options, limit, session, page)))
 }
 
-/// Checks the server and upgrades the schema, with a connection of its own; returns the maximum number of IDs or rows per
-/// statement.
-async fn upgrade<D: Server>(
+/// Checks the server and the schema, and upgrades that, with a connection of its own.
+async fn prepare_database<D: Server>(
     options: &Options<D>,
     settings: &Settings,
-    shown: &str,
-    session: &[String],
-) -> Result<usize, Fault>
+    opening: &Opening,
+) -> Result<Ready, Fault>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
 {
-    let no_answer = |_| StoreError::Away(reason!("store-reason-unreachable", server = shown));
-    let mut conn = timeout(settings.connect(), options.connect()).await.map_err(no_answer)??;
+    let (mut shown, mut session) = (D::shown(options), D::session(settings));
+    let server = shown.clone();
+    let no_answer = |_| StoreError::Away(reason!("store-reason-unreachable", server = &server));
+    let connecting = timeout(settings.connect(), D::connect(options, settings));
+    let mut conn = connecting.await.map_err(no_answer)??;
     let preparing = timeout(settings.transaction(), async {
-        prepare::<D>(&mut conn, session).await?;
-        let page = D::check(&mut conn).await?;
-        let is_upgrade = examine_schema::<D>(&mut conn, settings, shown).await?;
-        Ok::<_, Fault>((page, is_upgrade))
+        let Checked { page, schema } = D::check(&mut conn).await?;
+        if let Some(Schema { name, pin }) = schema {
+            shown = format!("{shown} schema {name}");
+            session.push(pin);
+        }
+        prepare::<D>(&mut conn, &session).await?;
+        let mut found = examine::<D>(&mut conn, opening, &shown).await?;
+        if found.is_some() {
+            D::lock_schema(&mut conn, settings).await?;
+            // Another process may have upgraded it meanwhile.
+            found = examine::<D>(&mut conn, opening, &shown).await?;
+            if D::MIGRATIONS_REPEAT && matches!(found, Some(State::Older(_))) {
+                let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
+                prepare::<D>(&mut conn, &[unfinished]).await?;
+            }
+        }
+        Ok::<_, Fault>((page, found))
     });
-    let (page, is_upgrade) = preparing.await.map_err(no_answer)??;
-    // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
-    let within = if is_upgrade { UPGRADE } else { settings.transaction() };
-    let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
-    let migrated =
-        migrated.map_err(no_answer)?.map_err(|error| schema::fault(D::migrator(), error));
+    let (page, found) = preparing.await.map_err(no_answer)??;
+    if let Some(state) = found {
+        // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
+        let within = if state == State::Missing { settings.transaction() } else { UPGRADE };
+        let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
+        let fault = |error| schema::fault(D::migrator(), D::DIALECT, error);
+        migrated.map_err(no_answer)?.map_err(fault)?;
+    }
     // It holds the lock, which ends with the connection even if that breaks.
     let _ = timeout(settings.connect(), conn.close()).await;
-    migrated.map(|()| page)
+    Ok(Ready { page, shown, session })
 }
 
-/// Waits until no other process creates or upgrades the tables, and prepares that; returns whether there are tables, which
-/// may have to be upgraded.
-async fn examine_schema<D: Server>(
+/// Returns the state of a schema that has to be upgraded, and may be.
+async fn examine<D: Server>(
     conn: &mut D::Connection,
-    settings: &Settings,
+    opening: &Opening,
     shown: &str,
-) -> Result<bool, Fault>
-where
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-{
-    let migrator = D::migrator();
-    let tables = D::lock_schema(conn, settings).await?;
-    if schema::applied(conn, migrator, shown, &tables).await?.is_none() {
-        return Ok(false);
-    }
-    if D::MIGRATIONS_REPEAT {
-        let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
-        prepare::<D>(conn, &[unfinished]).await?;
-    }
-    let applied = schema::applied(conn, migrator, shown, &tables).await?;
-    Ok(applied.is_some_and(|applied| applied.len() < migrator.iter().count()))
+) -> Result<Option<State>, Fault> {
+    let (migrator, tables) = (D::migrator(), D::tables(conn).await?);
+    let state = schema::state(conn, migrator, D::DIALECT, shown, &tables).await?;
+    let has_settings = tables.iter().any(|table| table == "tb_setting");
+    let name = if has_settings { D::deployment(conn).await? } else { None };
+    let is_due = opening.needs_upgrade(migrator, shown, state, name.as_deref())?;
+    Ok(is_due.then_some(state))
 }
 
 /// Parses a URL, to which the settings add what it leaves open; of an unknown parameter, only the name is quoted.
@@ -175,6 +233,7 @@ pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Optio
         url.query_pairs_mut().append_pair(D::CA, path);
     }
     let options = Options::<D>::from_url(&url).map_err(|error| D::DIALECT.store_error(error))?;
+    let options = D::adapt(options);
     if D::database(&options).is_none_or(str::is_empty) {
         return Err(StoreError::Url(reason!("store-url-no-database", form = D::FORM)));
     }

@@ -1,11 +1,13 @@
 //! URLs of MySQL and MariaDB, supported versions, and session settings.
 
 use seckill_model::reason;
-use sqlx::{MySql, MySqlConnection, migrate::Migrator, mysql::MySqlConnectOptions};
+use sqlx::{
+    ConnectOptions as _, MySql, MySqlConnection, migrate::Migrator, mysql::MySqlConnectOptions,
+};
 
-use super::Server;
+use super::{Checked, Server};
 use crate::{
-    Dialect, Fault, Settings, StoreError,
+    DEPLOYMENT, Dialect, Fault, Settings, StoreError,
     connection::Pool,
     dialect::mysql::{self, MYSQL},
     migrations,
@@ -60,7 +62,14 @@ impl Server for MySql {
         &migrations::MYSQL
     }
 
-    async fn check(conn: &mut MySqlConnection) -> Result<usize, Fault> {
+    async fn connect(
+        options: &MySqlConnectOptions,
+        _: &Settings,
+    ) -> Result<MySqlConnection, Fault> {
+        Ok(options.connect().await?)
+    }
+
+    async fn check(conn: &mut MySqlConnection) -> Result<Checked, Fault> {
         let query = "SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED)";
         let (version, packet): (String, i64) = sqlx::query_as(query).fetch_one(conn).await?;
         if version.contains("TiDB") {
@@ -73,24 +82,29 @@ impl Server for MySql {
             let why = reason!("store-schema-old-server", version, oldest);
             return Err(StoreError::Schema(why).into());
         }
-        Ok(mysql::page(packet))
+        Ok(Checked { page: mysql::page(packet), schema: None })
     }
 
-    async fn lock_schema(
-        conn: &mut MySqlConnection,
-        settings: &Settings,
-    ) -> Result<Vec<String>, Fault> {
-        // Lock names are global to the server and limited to 64 characters. MySQL has no SHA1 since 9.6.
-        let lock = "SELECT GET_LOCK(SHA2(CONCAT('seckill', DATABASE()), 256), ?)";
-        let seconds = settings.statement_ms.div_ceil(1_000);
-        let locked: Option<i64> =
-            sqlx::query_scalar(lock).bind(seconds).fetch_one(&mut *conn).await?;
-        if locked != Some(1) {
-            return Err(StoreError::Away(reason!("store-reason-schema-locked")).into());
-        }
+    async fn tables(conn: &mut MySqlConnection) -> Result<Vec<String>, Fault> {
         let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
              WHERE table_schema = DATABASE() ORDER BY table_name";
         Ok(sqlx::query_scalar(tables).fetch_all(conn).await?)
+    }
+
+    async fn deployment(conn: &mut MySqlConnection) -> Result<Option<String>, Fault> {
+        let name = "SELECT value FROM tb_setting WHERE name = ?";
+        Ok(sqlx::query_scalar(name).bind(DEPLOYMENT).fetch_optional(conn).await?)
+    }
+
+    async fn lock_schema(conn: &mut MySqlConnection, settings: &Settings) -> Result<(), Fault> {
+        // Lock names are global to the server and limited to 64 characters. MySQL has no SHA1 since 9.6.
+        let lock = "SELECT GET_LOCK(SHA2(CONCAT('seckill', DATABASE()), 256), ?)";
+        let seconds = settings.statement_ms.div_ceil(1_000);
+        let locked: Option<i64> = sqlx::query_scalar(lock).bind(seconds).fetch_one(conn).await?;
+        if locked != Some(1) {
+            return Err(StoreError::Away(reason!("store-reason-schema-locked")).into());
+        }
+        Ok(())
     }
 }
 

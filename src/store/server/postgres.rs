@@ -3,9 +3,9 @@
 use seckill_model::reason;
 use sqlx::{Executor as _, PgConnection, Postgres, migrate::Migrator, postgres::PgConnectOptions};
 
-use super::Server;
+use super::{Checked, Schema, Server, pooler};
 use crate::{
-    Dialect, Fault, Settings, StoreError, batch::PAGE, connection::Pool,
+    DEPLOYMENT, Dialect, Fault, Settings, StoreError, batch::PAGE, connection::Pool,
     dialect::postgres::POSTGRES, migrations,
 };
 
@@ -36,6 +36,11 @@ impl Server for Postgres {
     const CA: &'static str = "sslrootcert";
     const TLS: [&'static str; 4] = ["disable", "prefer", "require", "verify-full"];
 
+    fn adapt(options: PgConnectOptions) -> PgConnectOptions {
+        // A pooler rejects it, and the program reads no floating-point numbers.
+        options.extra_float_digits(None)
+    }
+
     fn database(options: &PgConnectOptions) -> Option<&str> {
         options.get_database()
     }
@@ -62,13 +67,20 @@ impl Server for Postgres {
         &migrations::POSTGRES
     }
 
-    async fn check(conn: &mut PgConnection) -> Result<usize, Fault> {
+    async fn connect(
+        options: &PgConnectOptions,
+        settings: &Settings,
+    ) -> Result<PgConnection, Fault> {
+        pooler::connect(options, settings.connect()).await
+    }
+
+    async fn check(conn: &mut PgConnection) -> Result<Checked, Fault> {
         let query = "SELECT current_setting('server_version_num')::INTEGER, \
-             current_setting('server_version'), current_setting('server_encoding'), \
-             current_schema()::TEXT";
-        let (number, version, encoding, schema): (i32, String, String, Option<String>) =
+             current_setting('server_version'), current_setting('server_encoding')";
+        let (number, version, encoding): (i32, String, String) =
             sqlx::query_as(query).fetch_one(&mut *conn).await?;
-        let whole: String = sqlx::query_scalar("SELECT version()").fetch_one(conn).await?;
+        let whole: String = sqlx::query_scalar("SELECT version()").fetch_one(&mut *conn).await?;
+        let schema: Option<String> = sqlx::query_scalar(SCHEMA).fetch_one(conn).await?;
         let reason = if whole.contains("CockroachDB") {
             reason!("store-schema-other-server", version = whole)
         } else if number < OLDEST {
@@ -77,20 +89,45 @@ impl Server for Postgres {
             reason!("store-schema-old-server", version, oldest)
         } else if encoding != "UTF8" {
             reason!("store-schema-encoding", encoding)
-        } else if schema.is_none() {
-            reason!("store-schema-no-schema")
+        } else if let Some(name) = schema {
+            let pin = format!("SET search_path = {}", quoted(&name));
+            return Ok(Checked { page: PAGE, schema: Some(Schema { name, pin }) });
         } else {
-            return Ok(PAGE);
+            reason!("store-schema-no-schema")
         };
         Err(StoreError::Schema(reason).into())
     }
 
-    async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<Vec<String>, Fault> {
-        // An arbitrary number that other programs are unlikely to use; scoped to this database and released with the
-        // session.
-        conn.execute("SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))").await?;
+    async fn tables(conn: &mut PgConnection) -> Result<Vec<String>, Fault> {
         let tables = "SELECT tablename::TEXT FROM pg_tables \
              WHERE schemaname = current_schema() ORDER BY tablename";
         Ok(sqlx::query_scalar(tables).fetch_all(conn).await?)
     }
+
+    async fn deployment(conn: &mut PgConnection) -> Result<Option<String>, Fault> {
+        let name = "SELECT value FROM tb_setting WHERE name = $1";
+        Ok(sqlx::query_scalar(name).bind(DEPLOYMENT).fetch_optional(conn).await?)
+    }
+
+    async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<(), Fault> {
+        // An arbitrary number that other programs are unlikely to use; scoped to this database and released with the
+        // session.
+        conn.execute("SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))").await?;
+        Ok(())
+    }
+}
+
+/// The first schema of the search path that has the tables of the program, as PostgreSQL finds them; otherwise the one in
+/// which it creates tables. A schema that precedes the tables changes nothing.
+const SCHEMA: &str = "SELECT COALESCE(\
+       (SELECT schemaname FROM pg_tables \
+        JOIN unnest(current_schemas(FALSE)) WITH ORDINALITY AS path (name, place) ON name = schemaname \
+        WHERE tablename IN ('_sqlx_migrations', 'tb_seckill_voucher') \
+        AND has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), 'SELECT') \
+        GROUP BY schemaname, place HAVING COUNT(*) = 2 ORDER BY place LIMIT 1), \
+       current_schema())::TEXT";
+
+/// An identifier of PostgreSQL.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }

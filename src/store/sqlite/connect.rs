@@ -16,7 +16,6 @@ use rustix::{
 use seckill_model::{OsError, Reason, reason};
 use sqlx::{
     Connection, SqliteConnection,
-    migrate::Migrate as _,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
@@ -29,9 +28,10 @@ use super::{
     wal::{AUTOCHECKPOINT, Wal},
 };
 use crate::{
-    Fault, Result, Sessions, StoreError,
+    DEPLOYMENT, Fault, Opening, Result, Sessions, StoreError,
     dialect::sqlite::{SQLITE, is_busy, is_no_room_for_index, store_error_at_open},
-    migrations, schema,
+    migrations,
+    schema::{self, State},
     settings::{Settings, Synchronous},
 };
 
@@ -47,6 +47,7 @@ const READERS: u32 = 4;
 pub(crate) async fn open(
     path: &Path,
     settings: &Settings,
+    opening: &Opening,
 ) -> Result<(String, Sessions, SqliteFile)> {
     let path = std::path::absolute(path).map_err(|why| StoreError::File(unusable(path, why)))?;
     check_place(&path).map_err(StoreError::File)?;
@@ -54,7 +55,7 @@ pub(crate) async fn open(
     // together retries.
     let started = Instant::now();
     loop {
-        match open_once(&path, settings).await {
+        match open_once(&path, settings, opening).await {
             Err(Fault::Sql(fault)) if is_busy(&fault) && started.elapsed() < BUSY => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -68,6 +69,7 @@ pub(crate) async fn open(
 async fn open_once(
     path: &PathBuf,
     settings: &Settings,
+    opening: &Opening,
 ) -> Result<(String, Sessions, SqliteFile), Fault> {
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -75,17 +77,20 @@ async fn open_once(
         .busy_timeout(BUSY)
         // With small buffers, the two threads of a connection would wait for each other.
         .row_buffer_size(1024);
-    let (mut current, mut full) = (false, false);
+    let (migrator, shown) = (&*migrations::SQLITE, format!("sqlite {}", path.display()));
+    let (mut full, mut needs_upgrade) = (false, true);
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Examined first: switching to WAL would rewrite a file that may belong to another program.
-        let seen = match inspect(&options, path).await {
+        let seen = match inspect(&options, path, opening).await {
             Err(Fault::Sql(fault)) if is_no_room_for_index(&fault) => {
                 full = true;
-                inspect(&full_disk::options(options.clone()), path).await
+                inspect(&full_disk::options(options.clone()), path, opening).await
             }
             seen => seen,
         };
-        current = seen?;
+        needs_upgrade = seen?;
+    } else {
+        opening.needs_upgrade(migrator, &shown, State::Missing, None)?;
     }
     let writing = options
         .clone()
@@ -102,14 +107,14 @@ async fn open_once(
         // much to write as the log; in memory it is at most the touched pages.
         .pragma("temp_store", "memory");
     // A current file can also be opened while another program keeps it locked, or its disk is full.
-    if !current {
+    if needs_upgrade {
         let first = writing.clone().create_if_missing(true);
         let mut conn = SqliteConnection::connect_with(&first).await?;
         // SQLite has no lock for migrations; the write lock serves, and makes them atomic.
         let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
-        refuse_foreign(&mut tx, path).await?;
-        let migrated = migrations::SQLITE.run_direct(None, &mut *tx, false).await;
-        migrated.map_err(|error| schema::fault(&migrations::SQLITE, error))?;
+        examine(&mut tx, path, opening).await?;
+        let migrated = migrator.run_direct(None, &mut *tx, false).await;
+        migrated.map_err(|error| schema::fault(migrator, &SQLITE, error))?;
         tx.commit().await?;
         conn.close().await?;
     }
@@ -119,21 +124,29 @@ async fn open_once(
     let full_disk = full.then(|| FullDiskReader::new(options.clone()));
     let readers = sessions(options.read_only(true), READERS, TURN, READ);
     let file = OpenFile::at(path)?;
-    let shown = format!("sqlite {}", path.display());
     let file = SqliteFile { file, wal: Wal::beside(path), readers, full_disk, lock };
     Ok((shown, writer, file))
 }
 
-/// Returns whether the schema is current, on a separate connection.
-async fn inspect(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Fault> {
+/// Examines a file on a separate connection.
+async fn inspect(
+    options: &SqliteConnectOptions,
+    path: &Path,
+    opening: &Opening,
+) -> Result<bool, Fault> {
     let mut conn = SqliteConnection::connect_with(options).await?;
-    let seen = refuse_foreign(&mut conn, path).await;
+    let seen = examine(&mut conn, path, opening).await;
     conn.close().await?;
     seen
 }
 
-/// Rejects a database with tables of another program or from a newer seckill; returns whether the schema is current.
-async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Fault> {
+/// Rejects a database with tables of another program, of a newer seckill or of another deployment; returns whether the
+/// schema has to be upgraded.
+async fn examine(
+    conn: &mut SqliteConnection,
+    path: &Path,
+    opening: &Opening,
+) -> Result<bool, Fault> {
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
          ORDER BY name",
@@ -141,12 +154,15 @@ async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool
     .fetch_all(&mut *conn)
     .await?;
     let (migrator, shown) = (&*migrations::SQLITE, path.display().to_string());
-    let Some(applied) = schema::applied(conn, migrator, &shown, &tables).await? else {
-        return Ok(false);
+    let state = schema::state(conn, migrator, &SQLITE, &shown, &tables).await?;
+    let has_settings = tables.iter().any(|table| table == "tb_setting");
+    let query = "SELECT value FROM tb_setting WHERE name = $1";
+    let name: Option<String> = if has_settings {
+        sqlx::query_scalar(query).bind(DEPLOYMENT).fetch_optional(conn).await?
+    } else {
+        None
     };
-    let dirty = conn.dirty_version(schema::MIGRATIONS).await;
-    let dirty = dirty.map_err(|error| schema::fault(migrator, error))?;
-    Ok(dirty.is_none() && schema::is_current(migrator, &applied))
+    Ok(opening.needs_upgrade(migrator, &shown, state, name.as_deref())?)
 }
 
 /// Checks of a path before SQLite sees it, for better messages than its own.

@@ -1,0 +1,101 @@
+//! Recognizes a pooler in front of PostgreSQL that gives each transaction another session.
+//!
+//! Sessions have settings, prepared statements and a lock for upgrades. A pooler such as PgBouncer with `pool_mode =
+//! transaction` would leave these to other clients. Nothing is set or prepared before the check has passed.
+
+use std::time::Duration;
+
+use seckill_model::reason;
+use sqlx::{
+    ConnectOptions as _, Connection as _, Executor as _, PgConnection, Postgres, Row as _,
+    pool::PoolOptions,
+    postgres::{PgConnectOptions, PgListener},
+    raw_sql,
+};
+use tokio::time::timeout;
+
+use super::Server as _;
+use crate::{Fault, StoreError};
+
+/// A setting that only the session of its connection has. A name with a point may be any.
+const MARK: &str = "seckill.connection";
+/// Protocol violation: poolers reject options with it, and transactions if each statement has another session.
+const REJECTED: &str = "08P01";
+
+/// Connects to the server, or to a pooler that keeps a session for each client. `within` is the timeout of the caller.
+///
+/// # Errors
+/// [`StoreError::Schema`] for any other pooler.
+pub(crate) async fn connect(
+    options: &PgConnectOptions,
+    within: Duration,
+) -> Result<PgConnection, Fault> {
+    let mark = format!("{:016x}", rand::random::<u64>());
+    match options.clone().options([(MARK, &mark)]).connect().await {
+        Ok(mut conn) => {
+            // PostgreSQL starts a session for each connection, with its options.
+            let query = "SELECT COALESCE(current_setting('seckill.connection', TRUE), '')";
+            let seen: String = raw_sql(query).fetch_one(&mut conn).await?.try_get(0)?;
+            if seen == mark {
+                return Ok(conn);
+            }
+            conn.close().await?;
+        }
+        Err(error) if is_rejected(&error) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if keeps_sessions(options, within, &mark).await? {
+        return Ok(options.connect().await?);
+    }
+    let server = Postgres::shown(options);
+    Err(StoreError::Schema(reason!("store-schema-pooler", server)).into())
+}
+
+/// Whether each client has a session of its own until it disconnects.
+async fn keeps_sessions(
+    options: &PgConnectOptions,
+    within: Duration,
+    mark: &str,
+) -> Result<bool, sqlx::Error> {
+    let (mut one, mut other) = (options.connect().await?, options.connect().await?);
+    // Reveals most poolers, and leaves nothing behind.
+    let before = session(&mut one).await?;
+    match other.execute("BEGIN").await {
+        Err(error) if is_rejected(&error) => return Ok(false),
+        begun => _ = begun?,
+    }
+    let is_shared = session(&mut other).await? == before || session(&mut one).await? != before;
+    other.execute("ROLLBACK").await?;
+    one.close().await?;
+    // A notification reaches a client outside of its transactions only if the session is its own: this is the proof.
+    let keeps = !is_shared && is_notified(options, within, &mut other, mark).await?;
+    other.close().await?;
+    Ok(keeps)
+}
+
+/// Whether a client gets a notification while it does nothing.
+async fn is_notified(
+    options: &PgConnectOptions,
+    within: Duration,
+    other: &mut PgConnection,
+    mark: &str,
+) -> Result<bool, sqlx::Error> {
+    let pool = PoolOptions::new().max_connections(1).connect_lazy_with(options.clone());
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.listen(mark).await?;
+    raw_sql(sqlx::AssertSqlSafe(format!("NOTIFY \"{mark}\""))).execute(other).await?;
+    let notified = timeout(within / 2, listener.try_recv()).await;
+    listener.unlisten_all().await?;
+    drop(listener);
+    pool.close().await;
+    Ok(matches!(notified, Ok(Ok(Some(_)))))
+}
+
+/// The process of the session that answers.
+async fn session(conn: &mut PgConnection) -> Result<i32, sqlx::Error> {
+    raw_sql("SELECT pg_backend_pid()").fetch_one(conn).await?.try_get(0)
+}
+
+fn is_rejected(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|it| it.code()).is_some_and(|code| code == REJECTED)
+}
