@@ -98,6 +98,12 @@ struct Global {
     /// CA certificates (PEM) for TLS connections to Redis [default: the system's]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CA")]
     redis_ca: Option<PathBuf>,
+    /// Certificate of this client (PEM) for TLS connections to Redis that require one; needs --redis-key
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CERT")]
+    redis_cert: Option<PathBuf>,
+    /// Private key (PEM) of --redis-cert
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_KEY")]
+    redis_key: Option<PathBuf>,
     /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: SQLite in the data directory]
     #[arg(
         long,
@@ -288,6 +294,8 @@ impl Cli {
         config.data_dir = global.data_dir.or(config.data_dir);
         config.redis = global.redis.or(config.redis);
         config.redis_ca = global.redis_ca.or(config.redis_ca);
+        config.redis_cert = global.redis_cert.or(config.redis_cert);
+        config.redis_key = global.redis_key.or(config.redis_key);
         config.database = global.database.or(config.database);
         config.partitions = global.partitions.or(config.partitions);
         config.read_only |= global.read_only;

@@ -236,6 +236,8 @@ fn the_example_config_matches_the_defaults() {
         "read_only",
         "redis",
         "redis_ca",
+        "redis_cert",
+        "redis_key",
         "theme",
     ];
     assert_eq!(names, expected);

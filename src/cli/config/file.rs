@@ -185,6 +185,7 @@ fn no_fixed_default(key: &str) -> Option<Label> {
         "node" => Label("settings-default-generated-name"),
         "export_dir" => Label("settings-default-working-directory"),
         "store.ca" | "redis_ca" => Label("settings-default-system-certificates"),
+        "redis_cert" | "redis_key" => Label("settings-default-no-certificate"),
         _ => return None,
     })
 }
