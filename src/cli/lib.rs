@@ -48,6 +48,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::Mode;
+use seckill_http::files::raise_limit;
 use seckill_model::{Message, OsError, local_zone, text};
 use tokio::runtime;
 
@@ -243,7 +244,10 @@ pub fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|it| it == lab::INSTANCE) {
         return run_to_end(lab::run_instance());
     }
-    run_to_end(Cli::parse().run())
+    let cli = Cli::parse();
+    // Before any file is opened. Whether the limit is high enough is checked where it matters.
+    let _ = raise_limit();
+    run_to_end(cli.run())
 }
 
 /// Runs a command on a runtime of its own; returns its exit code.
