@@ -78,11 +78,12 @@ impl Cache {
             }
             let loading = self.clone().load_alone(keys.clone(), load());
             let loaded = self.loaders.spawn(loading).await.map_err(|_| Refusal::Defect)?;
-            match (loaded?, found) {
+            match (loaded, found) {
+                (Ok(Some(Ok(value))), _) => return Ok(value),
                 // A stale value is better than none.
-                (Some(Err(_)) | None, Some(Entry { value, .. })) => return Ok(value),
-                (Some(loaded), _) => return loaded,
-                (None, None) => {}
+                (_, Some(Entry { value, .. })) => return Ok(value),
+                (Ok(Some(Err(why))) | Err(why), None) => return Err(why),
+                (Ok(None), None) => {}
             }
             if began.elapsed() > WAITS_FOR {
                 return Err(Refusal::Overloaded);
