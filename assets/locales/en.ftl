@@ -2849,7 +2849,7 @@ http-failed = the HTTP server failed ({ $error })
 http-files = the limit of open files ({ $limit }) leaves none for connections of clients; raise it with ulimit -n, or LimitNOFILE= in a unit of systemd
 http-json = the request body is not the expected JSON ({ $why })
 http-limited = too many requests; wait a moment
-http-listen = cannot listen on { $address } ({ $error }); pass another address with --listen, or stop the program that uses this one
+http-listen = cannot listen on { $address } ({ $error }); pass another address with --listen or --admin-listen, or stop the program that uses this one
 http-login-limited = too many login codes for this phone number, from this address, or in all; try again in { $seconds ->
     [one] 1 second
    *[other] { $seconds } seconds

@@ -2504,7 +2504,7 @@ http-failed = HTTP 服务出错（{ $error }）
 http-files = 可打开文件数的限制（{ $limit }）没有给客户端连接留下余量；请用 ulimit -n 或 systemd 单元的 LimitNOFILE= 提高
 http-json = 请求体不是预期的 JSON（{ $why }）
 http-limited = 请求过于频繁，请稍后再试
-http-listen = 无法监听 { $address }（{ $error }），请用 --listen 另指定地址，或停止占用此地址的程序
+http-listen = 无法监听 { $address }（{ $error }），请用 --listen 或 --admin-listen 另指定地址，或停止占用此地址的程序
 http-login-limited = 此手机号、此地址或全站的验证码请求过于频繁，请在 { $seconds } 秒后重试
 http-network = “{ $text }”不是网段，请使用 10.0.0.0/8、2001:db8::/32 这样的网段或单个地址
 http-no-login = 此服务器未开启验证码登录，运营人员可用 --demo-login 开启
