@@ -12,8 +12,9 @@ use crate::HttpSettings;
 /// More than any number of connections that can be set. In containers, the hard limit is often a billion, and programs that
 /// this one starts may prepare for as many files as they may open.
 const ENOUGH: u64 = 1 << 21;
-/// Files of a node with one partition on one server: connections to Redis and the database, SQLite, the log, the runtime.
-const ENGINE: u64 = 128;
+/// Files of a node: connections to Redis and the database, SQLite, the log, the runtime, and programs that it starts. With one
+/// partition, it has about 50.
+const ENGINE: u64 = 256;
 /// Files of each partition: its admission and its consumer have connections of their own, in a cluster to each server.
 const PARTITION: u64 = 16;
 
@@ -31,11 +32,10 @@ pub fn limit() -> u64 {
 }
 
 /// How many connections of clients a node may have with this number of partitions, and with this limit of open files: as
-/// the settings allow, but at most three quarters of the files, less if the partitions need more than the rest.
+/// the settings allow, but only what the engine leaves.
 pub fn connections(settings: &HttpSettings, partitions: u16, limit: u64) -> usize {
-    let reserved = (ENGINE + PARTITION * u64::from(partitions)).max(limit / 4);
-    let left = usize::try_from(limit.saturating_sub(reserved)).unwrap_or(usize::MAX);
-    settings.connections.min(left)
+    let left = limit.saturating_sub(ENGINE + PARTITION * u64::from(partitions));
+    settings.connections.min(usize::try_from(left).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -46,10 +46,8 @@ mod tests {
     fn connections_leave_files_to_the_engine() {
         let settings = HttpSettings::default();
         let of = |partitions, limit| connections(&settings, partitions, limit);
-        assert_eq!(of(1, 1_024), 768);
-        assert_eq!(of(8, 1_024), 768);
-        assert_eq!(of(64, 2_048), 2_048 - 128 - 1_024);
-        assert_eq!([of(64, 1 << 16), of(1, u64::MAX)], [settings.connections; 2]);
+        assert_eq!([of(1, 1_024), of(8, 1_024)], [752, 640]);
+        assert_eq!([of(64, 20_000), of(1, u64::MAX)], [settings.connections; 2]);
         assert_eq!([of(1, 100), of(64, 1_024)], [0; 2]);
     }
 }

@@ -1,8 +1,8 @@
 //! The HTTP API: buyers reach the engine through it.
 //!
-//! `server` listens, `connections` bounds what it accepts, `router` joins the endpoints with the guards before them, and each other module is one
-//! group of endpoints or what they share. The path of a purchase is `sessions` (who asks), `orders` (admission), and
-//! `answer` (the reply, in the language of the client).
+//! `server` listens, `connections` bounds what it accepts, `router` joins the endpoints with the guards before them, and each
+//! other module is one group of endpoints or what they share. The path of a purchase is `sessions` (who asks), `orders`
+//! (admission), and `answer` (the reply, in the language of the client).
 
 mod answer;
 mod body;
@@ -126,7 +126,7 @@ impl State {
         let limit = files::limit();
         let most = files::connections(&settings, keys.count(), limit);
         if most == 0 {
-            return Err(ServerError::Files { limit, wanted: settings.connections });
+            return Err(ServerError::Files(limit));
         }
         let places = Arc::new(Places::new(&settings, most));
         let tasks = TaskTracker::new();

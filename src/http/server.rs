@@ -53,13 +53,8 @@ pub enum ServerError {
     #[error("{}", text!("http-tls", path = _0.display(), reason = _1))]
     Tls(PathBuf, Reason),
     /// The limit of open files leaves none for connections of clients.
-    #[error("{}", text!("http-files", limit, wanted))]
-    Files {
-        /// How many files the process may open.
-        limit: u64,
-        /// How many connections it is to have.
-        wanted: usize,
-    },
+    #[error("{}", text!("http-files", limit = _0))]
+    Files(u64),
     /// The listener failed.
     #[error("{}", text!("http-failed", error = _0))]
     Failed(OsError),

@@ -399,7 +399,7 @@ async fn operators_have_an_address_of_their_own_if_asked_for() {
         server.wait(PATIENCE).expect_code(0);
     }
     // What other hosts reach is said; a file of certificates that has no use is refused.
-    let (server, _) = serve(&home, &["--listen", "0.0.0.0:0", "--insecure"]).await;
+    let server = home.spawn(&["serve", "--listen", "0.0.0.0:0", "--insecure"]);
     wait_until(PATIENCE, "it says so", async || server.stdout().contains("--admin-listen")).await;
     server.signal(Signal::TERM);
     server.wait(PATIENCE).expect_code(0);
@@ -447,12 +447,12 @@ async fn a_crowd_of_connections_leaves_files_to_the_engine() {
     let mut server = limited("-n", &serve);
     let address = address_of(&mut server).await;
     wait_until(PATIENCE, "it says so", async || {
-        server.stdout().contains("At most 368 connections of clients instead of 16,384")
+        server.stdout().contains("At most 240 connections of clients instead of 16,384")
     })
     .await;
     let admin = admin_address(&server);
     let mut crowd = Vec::new();
-    for _ in 0..LIMIT - 50 {
+    for _ in 0..LIMIT - 40 {
         crowd.extend(tokio::net::TcpStream::connect(&address).await);
     }
     let client = http_client();
@@ -461,7 +461,7 @@ async fn a_crowd_of_connections_leaves_files_to_the_engine() {
         got.text().await.unwrap()
     };
     wait_until(PATIENCE, "its connections are taken", async || {
-        metrics().await.lines().any(|line| line == "seckill_http_connections 368")
+        metrics().await.lines().any(|line| line == "seckill_http_connections 240")
     })
     .await;
     // New connections to Redis and the database, and locks.
@@ -476,7 +476,7 @@ async fn a_crowd_of_connections_leaves_files_to_the_engine() {
     server.signal(Signal::TERM);
     server.wait(PATIENCE).expect_code(0);
     let found = limited("-n", &["doctor"]).wait(PATIENCE).expect_code(0).stdout;
-    assert!(found.contains("open-files") && found.contains("368"), "{found}");
+    assert!(found.contains("open-files") && found.contains("240"), "{found}");
     assert!(found.contains("LimitNOFILE"), "{found}");
 }
 
