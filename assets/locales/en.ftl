@@ -1502,6 +1502,8 @@ cli-doctor-database-power = power loss of the database
 cli-doctor-disk = { $mib } MiB free at { $path }
 cli-doctor-durability = assets/durability.md explains each of them, and the settings that change them.
 cli-doctor-failover = failover of Redis
+cli-doctor-files = this process may open { $limit } files: a server may have { $connections } connections of clients, and http.connections is { $wanted }
+cli-doctor-files-raise = raise the hard limit: LimitNOFILE= in a unit of systemd, --ulimit nofile= of a container, or limits.conf; or lower http.connections
 cli-doctor-fix = fix: { $fix }
 cli-doctor-free-database-space = free some disk space, or name another file with --database
 cli-doctor-free-space = free some disk space, or pass another --data-dir
@@ -1627,7 +1629,7 @@ cli-incident-written-unknown = { $file } written; audit unknown.
 cli-incident-younger = under { $age }
 cli-jobs-no-run = No job runs yet.
 cli-keys-hint = Reassign keys with [keys] in the config file: mark = "v"
-cli-listen-missing = the options for TLS need --listen ADDR
+cli-listen-missing = the options for TLS, --demo-login and --admin-listen need --listen ADDR
 cli-listen-read-only = buyers cannot be served in read-only mode; omit --listen or --read-only
 cli-listen-with-command = --listen and the TLS options before a command apply to the console; pass those of 'seckill serve' after the command
 cli-lock-other-holder = '{ $name }' is not held by { $wanted } but by { $holder }; nothing was changed
@@ -1789,8 +1791,11 @@ cli-sale-window = It sells from { $begin ->
         [none] on, without an end
        *[other] to { $end }
     }.
+cli-serve-admin = Metrics, health checks and the endpoints of operators are at { $address }.
 cli-serve-demo-login = Login by code is on, for demos: codes are not sent, they are in { $path }. Everyone who can read this file can log in as any user.
+cli-serve-files = At most { $connections } connections of clients instead of { $wanted }: this process may open { $limit } files. Raise the hard limit (LimitNOFILE= in a unit of systemd).
 cli-serve-insecure = { $address } can be reached by other hosts, and passwords and tokens would be sent in plain text; listen on a loopback address, or pass --insecure if a proxy or the network protects them
+cli-serve-no-admin = Metrics, health checks and the endpoints of operators are open to all clients of this address. Give them an address of their own with --admin-listen.
 cli-serve-started = { $node } serves { $address } with Redis at { $redis } and { $database }. Stop it with Ctrl-C or SIGTERM.
 cli-signals = cannot install the signal handlers ({ $error })
 cli-sold-out = sold out
@@ -2841,9 +2846,10 @@ http-defect = internal error; the server log states the cause
 http-duplicate = you already hold an order for this voucher
 http-ended = the sale has ended
 http-failed = the HTTP server failed ({ $error })
+http-files = the limit of open files ({ $limit }) leaves none for connections of clients; raise it with ulimit -n, or LimitNOFILE= in a unit of systemd
 http-json = the request body is not the expected JSON ({ $why })
 http-limited = too many requests; wait a moment
-http-listen = cannot listen on { $address } ({ $error }); pass another address with --listen, or stop the program that uses this one
+http-listen = cannot listen on { $address } ({ $error }); pass another address with --listen or --admin-listen, or stop the program that uses this one
 http-login-limited = too many login codes for this phone number, from this address, or in all; try again in { $seconds ->
     [one] 1 second
    *[other] { $seconds } seconds
@@ -3900,6 +3906,7 @@ recovery-verdict-word = { $verdict ->
 ## redis
 
 redis-certificate = the certificate of Redis at { $address } is not accepted ({ $reason }); if your own authority signed it, pass that authority's certificate with --redis-ca FILE
+redis-client-certificate = Redis at { $address } does not accept this client without a certificate that it trusts ({ $reason }); pass one with --redis-cert FILE and --redis-key FILE
 redis-cluster-down = { $address } replied { $reply } for slot { $slot }
 redis-cluster-is-down = { $reason }; start the missing server, or run 'CLUSTER FAILOVER TAKEOVER' on its replica; if the slot was never assigned, assign it with 'CLUSTER ADDSLOTS'
 redis-cross-slot = the keys of one pipeline are in different slots; please report this
@@ -3936,7 +3943,6 @@ redis-not-master = it is no longer the primary
 redis-not-reported = it does not report { $name }
 redis-one-of-cluster = { $address } is one server of a cluster ({ $reply }); use a redis+cluster:// or rediss+cluster:// URL
 redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reason }); start it or check the URL
-redis-redis-ca-does-not-work = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
 redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
 redis-refused = Redis rejected the command: { $reason }
 redis-remedy = { $code ->
@@ -3971,14 +3977,18 @@ redis-too-old = Redis at { $address } is version { $version }, but 7.0 or later 
 redis-unknown-directory = an unknown directory
 redis-unserved = no server of the cluster { $cluster } serves slot { $slot }
 redis-unwilling = Redis rejects writes ({ $reason }): { $remedy }; a running node then continues
-redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); pass a PEM file with the certificate of the authority that signed the server certificate
 redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; pass a PEM file with the certificate of the authority that signed the server certificate
-redis-url-ca-unused = --redis-ca requires a TLS connection; use a rediss:// or rediss+cluster:// URL, or omit --redis-ca
+redis-url-cert-alone = --redis-cert and --redis-key belong together; pass both, or none
+redis-url-cert-empty = --redis-cert { $path } contains no PEM certificate; pass a PEM file with the certificate of this client, followed by those of the authorities between it and the root
+redis-url-cert-key = the certificate { $path } and the key { $key } cannot be used together ({ $why }); pass the key of this certificate with --redis-key
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
+redis-url-key-empty = --redis-key { $path } contains no PEM key; pass a PEM file with the private key of the certificate, without a password
 redis-url-no-cluster = Redis at { $address } is a single server, not a cluster; use a redis:// or rediss:// URL
 redis-url-other-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, not with '{ $scheme }'; for example redis://127.0.0.1:6379
 redis-url-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; for example redis://127.0.0.1:6379
 redis-url-sentinels = the Sentinel URL cannot be parsed: { $fault }; write { $form }
+redis-url-tls-file = the file { $path } of --redis-ca, --redis-cert or --redis-key cannot be read ({ $reason }); pass a PEM file
+redis-url-tls-unused = --redis-ca, --redis-cert and --redis-key require a TLS connection; use a rediss://, rediss+sentinel:// or rediss+cluster:// URL, or omit them
 redis-url-unreadable = the Redis URL cannot be parsed; write { $server } or { $socket }
 redis-url-unusable = the Redis URL cannot be used ({ $reason })
 
@@ -4216,9 +4226,11 @@ settings-changes-data-and-needs-capital = '{ $action }' changes data and needs a
 settings-correct-or-remove-line = { $why }; correct or remove the line ({ $instead })
 settings-ctrl-can-only-be-combined = '{ $written }': ctrl can only be combined with a letter other than i and m, which a terminal sends as Tab and Enter
 settings-default = default: { $key } = { $value }
+settings-default-address-of-buyers = default: the address for buyers
 settings-default-embedded-redis = default: the embedded Redis
 settings-default-existing-number-of-partitions = default: the existing number of partitions, or 1
 settings-default-generated-name = default: a generated name
+settings-default-no-certificate = default: no certificate of this client
 settings-default-sqlite-in-data-directory = default: SQLite in the data directory
 settings-default-system-certificates = default: the system certificates
 settings-default-working-directory = default: the working directory
@@ -4242,6 +4254,7 @@ settings-unknown-action-in-keys-seckill = unknown action '{ $written }' in [keys
 settings-unknown-role-remove-line = unknown role '{ $name }'; remove the line, or use one of base, { $known }
 settings-unknown-setting = unknown setting '{ $key }'; remove the line, or use one of { $known }
 settings-unknown-theme-use-or-toml = unknown theme '{ $name }'; use { $names }, or a TOML file such as ./{ $name }.toml
+settings-wanted-address = an address with a port, such as "127.0.0.1:9100"
 settings-wanted-boolean = true or false
 settings-wanted-integer = an integer from { $least } to { $most }
 settings-wanted-keys = a key such as "ctrl-n", or a list of keys

@@ -1343,6 +1343,8 @@ cli-doctor-database-power = 数据库断电
 cli-doctor-disk = { $path } 所在磁盘剩余 { $mib } MiB
 cli-doctor-durability = assets/durability.md 说明各项含义，以及影响它们的设置。
 cli-doctor-failover = Redis 故障转移
+cli-doctor-files = 本进程最多可打开 { $limit } 个文件：服务器只能有 { $connections } 个客户端连接，而 http.connections 为 { $wanted }
+cli-doctor-files-raise = 提高硬限制：systemd 单元的 LimitNOFILE=、容器的 --ulimit nofile= 或 limits.conf；或调低 http.connections
 cli-doctor-fix = 处理：{ $fix }
 cli-doctor-free-database-space = 清理磁盘空间，或用 --database 指定另一文件
 cli-doctor-free-space = 清理磁盘空间，或另指定 --data-dir
@@ -1456,7 +1458,7 @@ cli-incident-written-unknown = 已写入 { $file }；对账结果未知。
 cli-incident-younger = 不足 { $age }
 cli-jobs-no-run = 还没有运行记录。
 cli-keys-hint = 在配置文件的 [keys] 中修改按键：mark = "v"
-cli-listen-missing = TLS 选项需要与 --listen ADDR 一起使用
+cli-listen-missing = TLS 选项、--demo-login 和 --admin-listen 需要与 --listen ADDR 一起使用
 cli-listen-read-only = 只读模式下不能向买家提供服务；请去掉 --listen 或 --read-only
 cli-listen-with-command = 命令之前的 --listen 和 TLS 选项属于控制台；'seckill serve' 的选项请写在命令之后
 cli-lock-other-holder = “{ $name }”的持有者不是 { $wanted } 而是 { $holder }，未做任何更改
@@ -1579,8 +1581,11 @@ cli-sale-window = { $begin ->
         [none] 不设结束时间
        *[other] { $end } 结束
     }。
+cli-serve-admin = 指标、健康检查和运维人员接口在 { $address }。
 cli-serve-demo-login = 已开启验证码登录（仅供演示）：验证码不会发送，而是写入 { $path }。能读取此文件的人可以以任何用户的身份登录。
+cli-serve-files = 客户端连接最多 { $connections } 个，少于设置的 { $wanted } 个：本进程最多可打开 { $limit } 个文件。请提高硬限制（systemd 单元的 LimitNOFILE=）。
 cli-serve-insecure = 其他主机可以访问 { $address }，密码和令牌会以明文传输；请监听回环地址，若有代理或网络隔离保护，可加 --insecure
+cli-serve-no-admin = 指标、健康检查和运维人员接口对此地址的所有客户端开放。可用 --admin-listen 为其单独指定地址。
 cli-serve-started = { $node } 已在 { $address } 提供服务，Redis：{ $redis }，数据库：{ $database }。按 Ctrl-C 或发送 SIGTERM 停止。
 cli-signals = 无法安装信号处理器（{ $error }）
 cli-sold-out = 售罄
@@ -2496,9 +2501,10 @@ http-defect = 内部错误，原因见服务端日志
 http-duplicate = 不能重复下单
 http-ended = 秒杀已经结束
 http-failed = HTTP 服务出错（{ $error }）
+http-files = 可打开文件数的限制（{ $limit }）没有给客户端连接留下余量；请用 ulimit -n 或 systemd 单元的 LimitNOFILE= 提高
 http-json = 请求体不是预期的 JSON（{ $why }）
 http-limited = 请求过于频繁，请稍后再试
-http-listen = 无法监听 { $address }（{ $error }），请用 --listen 另指定地址，或停止占用此地址的程序
+http-listen = 无法监听 { $address }（{ $error }），请用 --listen 或 --admin-listen 另指定地址，或停止占用此地址的程序
 http-login-limited = 此手机号、此地址或全站的验证码请求过于频繁，请在 { $seconds } 秒后重试
 http-network = “{ $text }”不是网段，请使用 10.0.0.0/8、2001:db8::/32 这样的网段或单个地址
 http-no-login = 此服务器未开启验证码登录，运营人员可用 --demo-login 开启
@@ -3393,6 +3399,7 @@ recovery-verdict-word = { $verdict ->
 ## redis
 
 redis-certificate = { $address } 的 Redis 证书不被接受（{ $reason }）；若由自建 CA 签发，请用 --redis-ca FILE 指定该 CA 的证书
+redis-client-certificate = { $address } 的 Redis 要求受信任的客户端证书（{ $reason }）；请用 --redis-cert FILE 和 --redis-key FILE 指定
 redis-cluster-down = { $address } 对槽 { $slot } 的应答为 { $reply }
 redis-cluster-is-down = { $reason }；请启动缺少的服务器，或在其从节点上执行 'CLUSTER FAILOVER TAKEOVER'；若该槽从未分配，请用 'CLUSTER ADDSLOTS' 分配
 redis-cross-slot = 同一管道中的键分属不同的槽，请报告此问题
@@ -3426,7 +3433,6 @@ redis-not-master = 它已不是主节点
 redis-not-reported = 服务器不提供 { $name }
 redis-one-of-cluster = { $address } 是集群中的一台服务器（{ $reply }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
 redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason }），请启动它或检查地址
-redis-redis-ca-does-not-work = --redis-ca 不能用于哨兵；请把该 CA 加入系统证书，或用 SSL_CERT_FILE 指定证书文件
 redis-redis-or-valkey-or-later = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
 redis-refused = Redis 拒绝了该命令：{ $reason }
 redis-remedy = { $code ->
@@ -3461,14 +3467,18 @@ redis-too-old = { $address } 的 Redis 为 { $version }，需要 7.0 或更高�
 redis-unknown-directory = 未知目录
 redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }
 redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后运行中的节点自动恢复
-redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请指定签发服务器证书的 CA 的 PEM 证书文件
 redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请指定签发服务器证书的 CA 的 PEM 证书文件
-redis-url-ca-unused = --redis-ca 只用于加密连接，Redis 地址须以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
+redis-url-cert-alone = --redis-cert 和 --redis-key 须同时指定，或都不指定
+redis-url-cert-empty = --redis-cert { $path } 中没有 PEM 证书，请指定客户端的 PEM 证书文件，其后可附中间 CA 的证书
+redis-url-cert-key = 证书 { $path } 与密钥 { $key } 不能一起使用（{ $why }），请用 --redis-key 指定该证书的密钥
 redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
+redis-url-key-empty = --redis-key { $path } 中没有 PEM 密钥，请指定该证书的 PEM 私钥文件（不加密码）
 redis-url-no-cluster = { $address } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
 redis-url-other-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头，而不是“{ $scheme }”；例如 redis://127.0.0.1:6379
 redis-url-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头；例如 redis://127.0.0.1:6379
 redis-url-sentinels = 哨兵地址无法识别：{ $fault }；形如 { $form }
+redis-url-tls-file = 无法读取 --redis-ca、--redis-cert 或 --redis-key 的文件 { $path }（{ $reason }），请指定 PEM 文件
+redis-url-tls-unused = --redis-ca、--redis-cert 和 --redis-key 只用于加密连接，Redis 地址须以 rediss://、rediss+sentinel:// 或 rediss+cluster:// 开头；否则请去掉它们
 redis-url-unreadable = Redis 地址无法识别；形如 { $server } 或 { $socket }
 redis-url-unusable = Redis 地址不可用（{ $reason }）
 
@@ -3658,9 +3668,11 @@ settings-changes-data-and-needs-capital = “{ $action }”会改动数据，只
 settings-correct-or-remove-line = { $why }；请改正，删去此行则{ $instead }
 settings-ctrl-can-only-be-combined = “{ $written }”：ctrl 只能与 i、m 以外的字母组合，终端把这两个组合当作 Tab 和 Enter
 settings-default = 用默认值（{ $key } = { $value }）
+settings-default-address-of-buyers = 与买家使用同一地址
 settings-default-embedded-redis = 使用内置 Redis
 settings-default-existing-number-of-partitions = 沿用现有的分区数，没有则为 1
 settings-default-generated-name = 节点自动命名
+settings-default-no-certificate = 不使用客户端证书
 settings-default-sqlite-in-data-directory = 使用数据目录中的 SQLite
 settings-default-system-certificates = 使用系统证书
 settings-default-working-directory = 导出到当前目录
@@ -3681,6 +3693,7 @@ settings-unknown-action-in-keys-seckill = [keys] 中没有操作“{ $written }�
 settings-unknown-role-remove-line = 没有颜色角色“{ $name }”，请删去此行，或改为其中之一：base、{ $known }
 settings-unknown-setting = 没有配置项“{ $key }”，请删去此行，或改为其中之一：{ $known }
 settings-unknown-theme-use-or-toml = 没有主题“{ $name }”，请用 { $names }，或 ./{ $name }.toml 这样的 TOML 文件
+settings-wanted-address = 带端口的地址，如 "127.0.0.1:9100"
 settings-wanted-boolean = {" "}true 或 false
 settings-wanted-integer = {" "}{ $least } 到 { $most } 之间的整数
 settings-wanted-keys = 按键（如 "ctrl-n"）或按键列表

@@ -143,10 +143,9 @@ pub(super) async fn run(setup: &Setup<'_>, args: &AttachArgs) -> Result<u8> {
     let Some((redis, database)) = given else {
         return Err(CliError::usage(Label("attach-no-servers")));
     };
-    Redis::from_url(redis).map_err(|error| config.value_error("redis", redis, error))?;
+    let redis = config.redis_at(redis)?;
     seckill_store::check_url(database, &config.store)
         .map_err(|error| config.value_error("database", database, error))?;
-    let redis = Redis::trusting(redis, config.redis_ca.as_deref())?;
     match &args.command {
         Some(AttachCommand::Recover(args)) => {
             Box::pin(recover::run(config, out, profile, &redis, database, args)).await

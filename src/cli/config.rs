@@ -15,7 +15,12 @@ use seckill_console::Keys;
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
 use seckill_http::HttpSettings;
 use seckill_model::{Label, NumericSetting, OsError, message::Lines, text};
-use seckill_redis::{DataDirError, Redis, RedisError, data_dir::DataDir, server::ManagedServer};
+use seckill_redis::{
+    DataDirError, Redis, RedisError,
+    data_dir::DataDir,
+    server::ManagedServer,
+    tls::{self, TlsFiles},
+};
 use seckill_store::Settings as StoreSettings;
 use serde::Deserialize;
 
@@ -31,6 +36,10 @@ pub(crate) struct Config {
     pub(crate) redis: Option<String>,
     /// Trusted CA certificates (PEM) for TLS connections to Redis; `None` is those of the system.
     pub(crate) redis_ca: Option<PathBuf>,
+    /// Certificate of this client (PEM) for TLS connections to Redis.
+    pub(crate) redis_cert: Option<PathBuf>,
+    /// Private key (PEM) of that certificate.
+    pub(crate) redis_key: Option<PathBuf>,
     /// Database URL; `None` is SQLite in the data directory.
     pub(crate) database: Option<String>,
     /// Number of partitions, each with its own order stream; `None` is the existing number, or 1.
@@ -62,7 +71,8 @@ type Invalid = (&'static str, String);
 impl Config {
     /// The same with a temporary data directory and the servers in it.
     pub(crate) fn without_servers(&self) -> Self {
-        Self { data_dir: None, redis: None, database: None, ..self.clone() }
+        let none = Self { data_dir: None, redis: None, database: None, ..self.clone() };
+        Self { redis_ca: None, redis_cert: None, redis_key: None, ..none }
     }
 
     /// Reads `file`, or the default file if it exists. A given file must exist.
@@ -91,12 +101,26 @@ impl Config {
     /// The configured Redis, or the embedded server of the data directory, which is not started yet.
     pub(crate) fn redis(&self, dir: &DataDir) -> Result<Redis> {
         let Some(url) = &self.redis else {
+            if self.redis_tls().is_given() {
+                return Err(tls::unused().into());
+            }
             let server = ManagedServer::attach(dir).map_err(RedisError::from)?;
             return Ok(Redis::from_managed(Arc::new(server))?);
         };
+        Ok(self.redis_at(url)?.used_from(dir))
+    }
+
+    /// Redis at this URL, which the settings name.
+    pub(crate) fn redis_at(&self, url: &str) -> Result<Redis> {
         // Separates errors of the URL from those of the certificates.
         Redis::from_url(url).map_err(|error| self.value_error("redis", url, error))?;
-        Ok(Redis::trusting(url, self.redis_ca.as_deref())?.used_from(dir))
+        Ok(Redis::with_tls(url, &self.redis_tls())?)
+    }
+
+    fn redis_tls(&self) -> TlsFiles {
+        let (ca, cert, key) =
+            (self.redis_ca.clone(), self.redis_cert.clone(), self.redis_key.clone());
+        TlsFiles { ca, cert, key }
     }
 
     /// The checked URL of the database: the configured one, or that of the file in the data directory.

@@ -22,6 +22,9 @@ pub(super) struct ConsoleArgs {
     /// Also serve buyers over HTTP while the console runs; port 0 is any free one
     #[arg(long, value_name = "ADDR", allow_hyphen_values = true, value_parser = socket_address)]
     listen: Option<SocketAddr>,
+    /// Address for metrics, health checks and the endpoints of operators, which --listen then has no more
+    #[arg(long, value_name = "ADDR", allow_hyphen_values = true, value_parser = socket_address)]
+    admin_listen: Option<SocketAddr>,
     #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
@@ -31,7 +34,10 @@ pub(super) struct ConsoleArgs {
 impl ConsoleArgs {
     /// Rejects options that would have no effect.
     pub(super) fn check(&self, has_command: bool, config: &Config) -> Result<()> {
-        let given = self.listen.is_some() || self.tls.is_given() || self.login.demo_login;
+        let given = self.listen.is_some()
+            || self.admin_listen.is_some()
+            || self.tls.is_given()
+            || self.login.demo_login;
         let why = match self.listen {
             _ if has_command && given => Label("cli-listen-with-command"),
             None if given => Label("cli-listen-missing"),
@@ -55,8 +61,9 @@ pub(super) async fn run(
     // The lab is a view, and its instances are processes of this program.
     let lab = LabSetup { program: lab::program().ok(), ..LabSetup::default() };
     let options = Options { lab, ..display.options(config)? };
-    let server = args.listen.map(|address| args.tls.bind(address)).transpose()?;
     let settings = args.login.over(&config.http);
+    let admin = args.admin_listen.or(settings.admin_listen);
+    let server = args.listen.map(|address| args.tls.bind(address, admin)).transpose()?;
     let server = server.map(|server| (server, settings));
     let show = async |context: &mut Context| show(context, options, server).await;
     Box::pin(Context::with(config, out, Needs::Node, show)).await

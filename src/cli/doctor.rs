@@ -4,6 +4,7 @@ use std::{fmt::Display, fs, io::IsTerminal as _, os::unix::fs::MetadataExt as _,
 
 use seckill_attach::doctor::Grade;
 use seckill_engine::{deployment, telemetry::write_probe::takes_writes};
+use seckill_http::files;
 use seckill_model::{
     Label, OrderFilter,
     durability::{Append, Survival},
@@ -106,6 +107,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
         Ok(dir) => data_dir(config, &dir, &mut report),
         Err(error) => report.unreachable("data directory", error),
     }
+    open_files(config, &mut report);
     match Context::open(config, out, Needs::Database).await {
         Ok(context) => {
             redis(&context, &mut report).await;
@@ -155,6 +157,19 @@ fn data_dir(config: &Config, dir: &DataDir, report: &mut Report) {
     let place = database.as_deref().and_then(|it| it.ancestors().find(|at| at.exists()));
     if let Some(place) = place.filter(|it| device(it) != device(dir.path())) {
         disk("database disk", place, Label("cli-doctor-free-database-space"), report);
+    }
+}
+
+/// Whether a server could have as many connections of clients as the settings allow. The command has raised its own limit as a
+/// server does.
+fn open_files(config: &Config, report: &mut Report) {
+    let (limit, wanted) = (files::limit(), config.http.connections);
+    let connections = files::connections(&config.http, config.partitions.unwrap_or(1), limit);
+    let found = text!("cli-doctor-files", limit, connections, wanted);
+    if connections < wanted {
+        report.note("open files", found, Some(Label("cli-doctor-files-raise")));
+    } else {
+        report.ok("open files", found);
     }
 }
 

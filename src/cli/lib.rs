@@ -49,6 +49,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Parser, Subcommand};
 use rustix::fs::Mode;
 use seckill_engine::commands::audit_record;
+use seckill_http::files::raise_limit;
 use seckill_model::{Message, OsError, local_zone, text};
 use tokio::runtime;
 
@@ -100,6 +101,12 @@ struct Global {
     /// CA certificates (PEM) for TLS connections to Redis [default: the system's]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CA")]
     redis_ca: Option<PathBuf>,
+    /// Certificate of this client (PEM) for TLS connections to Redis that require one; needs --redis-key
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CERT")]
+    redis_cert: Option<PathBuf>,
+    /// Private key (PEM) of --redis-cert
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_KEY")]
+    redis_key: Option<PathBuf>,
     /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: SQLite in the data directory]
     #[arg(
         long,
@@ -248,6 +255,8 @@ pub fn main() -> ExitCode {
         return run_to_end(Output { json: false }, lab::run_instance());
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| reject(&error));
+    // Before any file is opened. Whether the limit is high enough is checked where it matters.
+    let _ = raise_limit();
     run_to_end(Output { json: cli.global.json }, cli.run())
 }
 
@@ -307,6 +316,8 @@ impl Cli {
         config.data_dir = global.data_dir.or(config.data_dir);
         config.redis = global.redis.or(config.redis);
         config.redis_ca = global.redis_ca.or(config.redis_ca);
+        config.redis_cert = global.redis_cert.or(config.redis_cert);
+        config.redis_key = global.redis_key.or(config.redis_key);
         config.database = global.database.or(config.database);
         config.partitions = global.partitions.or(config.partitions);
         config.read_only |= global.read_only;

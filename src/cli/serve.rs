@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use seckill_engine::node::Node;
-use seckill_http::{HttpSettings, ProxyNetwork, Server, ServerError};
-use seckill_model::{Reason, text};
+use seckill_http::{HttpSettings, ProxyNetwork, Server, ServerError, files};
+use seckill_model::{Label, Reason, text};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -27,6 +27,16 @@ pub(super) struct ServeArgs {
         value_parser = socket_address
     )]
     listen: SocketAddr,
+    /// Address for metrics, health checks and the endpoints of operators, which --listen then has no more [default: that
+    /// of --listen]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "SECKILL_ADMIN_LISTEN",
+        allow_hyphen_values = true,
+        value_parser = socket_address
+    )]
+    admin_listen: Option<SocketAddr>,
     #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
@@ -84,14 +94,21 @@ impl TlsArgs {
         self.tls_cert.is_some() || self.insecure
     }
 
-    /// Binds the address; one that cannot be used is reported before anything is started.
-    pub(super) fn bind(self, listen: SocketAddr) -> Result<Server> {
+    /// Binds the addresses for buyers and for operators; one that cannot be used is reported before anything is started.
+    pub(super) fn bind(self, listen: SocketAddr, admin: Option<SocketAddr>) -> Result<Server> {
         let Self { tls_cert, tls_key, insecure } = self;
         let tls = tls_cert.zip(tls_key);
-        if !listen.ip().is_loopback() && tls.is_none() && !insecure {
-            return Err(CliError::usage(text!("cli-serve-insecure", address = listen.to_string())));
+        for address in [Some(listen), admin].into_iter().flatten() {
+            if !address.ip().is_loopback() && tls.is_none() && !insecure {
+                let address = address.to_string();
+                return Err(CliError::usage(text!("cli-serve-insecure", address)));
+            }
         }
         let server = Server::bind(listen)?;
+        let server = match admin {
+            Some(admin) => server.with_admin(admin)?,
+            None => server,
+        };
         Ok(match tls {
             Some((certificates, key)) => server.with_tls(&certificates, &key)?,
             None => server,
@@ -101,9 +118,9 @@ impl TlsArgs {
 
 pub(super) async fn run(config: &Config, out: Output, args: ServeArgs) -> Result<u8> {
     work::check(config)?;
-    let server = args.tls.bind(args.listen)?;
-    let mut signals = Signals::listen()?;
     let mut settings = args.login.over(&config.http);
+    let server = args.tls.bind(args.listen, args.admin_listen.or(settings.admin_listen))?;
+    let mut signals = Signals::listen()?;
     if !args.trusted_proxies.is_empty() {
         settings.trusted_proxies = args.trusted_proxies;
     }
@@ -121,9 +138,22 @@ async fn serve(
 ) -> Result<Ended> {
     let node = context.start_node().await?;
     let name = node.operator().node.clone();
-    let address = format!("{}://{}", server.scheme(), server.address());
+    let url = |address: SocketAddr| format!("{}://{address}", server.scheme());
+    let address = url(server.address());
     let (redis, database) = (context.redis.address(), context.store.describe());
     context.out.say(&text!("cli-serve-started", node = name, address, redis, database));
+    match server.admin_address() {
+        Some(address) => context.out.say(&text!("cli-serve-admin", address = url(address))),
+        None if !server.address().ip().is_loopback() => {
+            context.out.say(&Label("cli-serve-no-admin"));
+        }
+        None => {}
+    }
+    let (limit, wanted) = (files::limit(), settings.connections);
+    let connections = files::connections(&settings, context.keys.count(), limit);
+    if (1..wanted).contains(&connections) {
+        context.out.say(&text!("cli-serve-files", connections, wanted, limit));
+    }
     if settings.demo_login {
         let log = context.dir.log_path();
         context.out.say(&text!("cli-serve-demo-login", path = log.display()));

@@ -145,6 +145,7 @@ impl EngineError {
                         RedisError::Login { .. }
                             | RedisError::TooOld { .. }
                             | RedisError::Certificate { .. }
+                            | RedisError::ClientCertificate { .. }
                     )
             }
             Self::Store(error) => error.is_away(),

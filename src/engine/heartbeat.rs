@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use redis::{ScriptInvocation, cmd};
-use seckill_redis::{Connection, keys::Partition, nodes::FORGET_MS, scripts};
+use seckill_redis::{Connection, RedisError, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -16,6 +16,9 @@ use crate::{
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// How long a node that starts waits for a slot of a cluster that moves to another server. Until its keys have all moved, no
+/// server executes a command about several of them.
+const MOVES_WITHIN: Duration = Duration::from_mins(1);
 
 /// Sends a node's heartbeats in one partition and repairs its faults until `stop` is cancelled. Cancels `stop` itself
 /// if another process has taken the name.
@@ -73,7 +76,8 @@ pub(super) async fn send_heartbeats(
 
 /// Claims a name in every partition before a node starts under it, except in those of servers that did not reply to a
 /// probe of the connection: the first heartbeat there claims it. Waits until a process of that name that has just
-/// died counts as dead; does not wait if it has certainly ended, or with `force`.
+/// died counts as dead; does not wait if it has certainly ended, or with `force`. Waits for up to a minute while the slot of
+/// a partition moves to another server of a cluster.
 ///
 /// # Errors
 /// [`EngineError::NameTaken`] if it is alive; Redis is unreachable.
@@ -84,12 +88,24 @@ pub async fn take_name(
     dead_ms: u64,
     force: bool,
 ) -> Result<()> {
-    let until = Instant::now() + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
+    let began = Instant::now();
+    let until = began + Duration::from_millis(dead_ms) + HEARTBEAT_INTERVAL;
     for of in servers.conn.reachable(&servers.keys) {
         let mut how = if force { "take".to_owned() } else { String::new() };
-        while !beat(&mut servers.conn, &of, node, instance, dead_ms, &how, Figures::default())
-            .await?
-        {
+        loop {
+            let figures = Figures::default();
+            match beat(&mut servers.conn, &of, node, instance, dead_ms, &how, figures).await {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(EngineError::Redis(RedisError::Moved { address, reply }))
+                    if began.elapsed() < MOVES_WITHIN =>
+                {
+                    tracing::debug!(address, %reply, "waiting for a slot that moves");
+                    tokio::time::sleep(ASK_AGAIN).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
             let other = cmd("HGET").arg(of.instances()).arg(node).take();
             let other: Option<String> = servers.conn.query(&other).await?;
             if let Some(ended) = other.filter(|it| *it != how && servers.conn.has_ended(it)) {

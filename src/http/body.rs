@@ -9,9 +9,13 @@ use axum::{
 };
 use seckill_model::reason::reason;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use crate::{Shared, answer::Refusal};
+use crate::{
+    Shared,
+    answer::{Refusal, STOPPING},
+    server::LEAVES_WITHIN,
+};
 
 /// Maximum length of the description of what is wrong with a document.
 const MAX_WHY: usize = 200;
@@ -26,7 +30,14 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Body<T> {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Refusal> {
         // As a whole: a client that sends a byte now and then would hold its place for long.
         let within = Duration::from_millis(shared.settings.body_ms);
-        let bytes = timeout(within, Bytes::from_request(request, shared)).await;
+        let stopping = async {
+            shared.stopping.cancelled().await;
+            sleep(LEAVES_WITHIN).await;
+        };
+        let bytes = tokio::select! {
+            bytes = timeout(within, Bytes::from_request(request, shared)) => bytes,
+            () = stopping => return Err(Refusal::Unavailable(STOPPING)),
+        };
         let bytes = bytes.map_err(|_| Refusal::SlowBody)?.map_err(|error| broken(&error))?;
         let parsed = Json::<T>::from_bytes(&bytes);
         parsed.map(|Json(document)| Self(document)).map_err(|error| {

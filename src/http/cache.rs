@@ -1,7 +1,8 @@
 //! Vouchers read through Redis, so that a rush of readers does not reach SQL.
 //!
 //! What does not exist is cached as well (penetration); one loader at a time reads SQL, while others get the stale value
-//! (breakdown); entries expire at different times (avalanche). A change removes the entry and the lock of a loader that
+//! (breakdown); entries expire at different times (avalanche). The loader is a task of its own, which ends by the time limits
+//! of Redis and SQL: a reader who leaves, or whose time is up, keeps no lock that others would wait for. A change removes the entry and the lock of a loader that
 //! has begun before it (`recovery::delivery` of the engine), so that no old value is stored after it. While the server of
 //! an entry is unreachable, this process keeps the value for a moment: the other shards of the sale sell on.
 
@@ -12,6 +13,7 @@ use redis::{cmd, pipe};
 use seckill_model::reason::reason;
 use seckill_redis::{SharedConnection, keys::CacheKeys, scripts};
 use serde::{Serialize, de::DeserializeOwned};
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::answer::Refusal;
@@ -38,6 +40,8 @@ pub(crate) struct Cache {
     redis: SharedConnection,
     /// Values that were loaded without Redis, as JSON by entry; each is loaded by one request at a time.
     kept: LocalCache<String, String>,
+    /// Loaders; the server waits for them when it stops.
+    loaders: TaskTracker,
 }
 
 /// An entry of the cache: its value, and whether it need not be loaded again yet.
@@ -47,51 +51,73 @@ struct Entry<T> {
 }
 
 impl Cache {
-    pub(crate) fn new(redis: SharedConnection) -> Self {
+    pub(crate) fn new(redis: SharedConnection, loaders: TaskTracker) -> Self {
         let kept = LocalCache::builder().max_capacity(KEPT).time_to_live(KEPT_FOR).build();
-        Self { redis, kept }
+        Self { redis, kept, loaders }
     }
 
     /// The value of an entry, loaded by `load` if it is neither fresh nor being loaded by others; `None` if it
     /// does not exist.
-    pub(crate) async fn get<T: Serialize + DeserializeOwned>(
+    pub(crate) async fn get<T, L>(
         &self,
         keys: &CacheKeys,
-        load: impl Future<Output = Result<Option<T>, Refusal>>,
-    ) -> Result<Option<T>, Refusal> {
+        load: impl Fn() -> L,
+    ) -> Result<Option<T>, Refusal>
+    where
+        T: Serialize + DeserializeOwned + Send + Sync + 'static,
+        L: Future<Output = Result<Option<T>, Refusal>> + Send + 'static,
+    {
         let began = Instant::now();
         loop {
             let found = match self.read(keys).await {
-                Err(Refusal::Unavailable(_)) => return self.without_redis(keys, load).await,
+                Err(Refusal::Unavailable(_)) => return self.without_redis(keys, load()).await,
                 found => found?,
             };
             if let Some(Entry { value, is_fresh: true }) = found {
                 return Ok(value);
             }
-            if let Some(token) = self.lock(keys).await? {
-                let loaded = load.await;
-                let ended = match &loaded {
-                    Ok(value) => self.store(keys, &token, value.as_ref()).await,
-                    // Others may try; a stale value is better than none.
-                    Err(_) => self.unlock(keys).await,
-                };
-                if let Err(error) = ended {
-                    // The answer does not depend on Redis; the lock expires.
-                    tracing::debug!(?error, entry = keys.entry, "a loaded value was not cached");
-                }
-                return match (loaded, found) {
-                    (Err(_), Some(Entry { value, .. })) => Ok(value),
-                    (loaded, _) => loaded,
-                };
-            }
-            if let Some(Entry { value, .. }) = found {
-                return Ok(value);
+            let loading = self.clone().load_alone(keys.clone(), load());
+            let loaded = self.loaders.spawn(loading).await.map_err(|_| Refusal::Defect)?;
+            match (loaded, found) {
+                (Ok(Some(Ok(value))), _) => return Ok(value),
+                // A stale value is better than none.
+                (_, Some(Entry { value, .. })) => return Ok(value),
+                (Ok(Some(Err(why))) | Err(why), None) => return Err(why),
+                (Ok(None), None) => {}
             }
             if began.elapsed() > WAITS_FOR {
                 return Err(Refusal::Overloaded);
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+
+    /// Loads an entry and stores it; `None` if another loader does so. Nothing cancels it between taking the lock and
+    /// releasing it.
+    async fn load_alone<T: Serialize>(
+        self,
+        keys: CacheKeys,
+        load: impl Future<Output = Result<Option<T>, Refusal>>,
+    ) -> Result<Option<Result<Option<T>, Refusal>>, Refusal> {
+        let Some(token) = self.lock(&keys).await? else { return Ok(None) };
+        let loaded = load.await;
+        let ended = match &loaded {
+            Ok(value) => self.store(&keys, &token, value.as_ref()).await,
+            // Others may try.
+            Err(_) => self.unlock(&keys).await,
+        };
+        if let Err(error) = ended {
+            // The answer does not depend on Redis; the lock expires.
+            tracing::debug!(?error, entry = keys.entry, "a loaded value was not cached");
+        }
+        Ok(Some(loaded))
+    }
+
+    /// The fresh values among these entries, in their order, read at once; `None` for one that has to be got by itself.
+    pub(crate) async fn fresh<T: DeserializeOwned>(&self, entries: &[String]) -> Vec<Option<T>> {
+        let found = self.redis.fresh(entries, STALE_MS).await.into_iter();
+        let value = |text: Vec<u8>| serde_json::from_slice::<Option<T>>(&text).ok().flatten();
+        found.map(|text| text.ok().flatten().and_then(value)).collect()
     }
 
     async fn without_redis<T: Serialize + DeserializeOwned>(

@@ -38,6 +38,11 @@ impl TryFrom<String> for ProxyNetwork {
     }
 }
 
+/// Whether an address is that of a trusted proxy.
+pub(crate) fn is_trusted(trusted: &[ProxyNetwork], address: IpAddr) -> bool {
+    trusted.iter().any(|it| it.0.contains(&address))
+}
+
 /// The address of the client. Headers count only if the peer is a trusted proxy: then it is the rightmost address that is
 /// not one, since all to the left of it may be invented by the client.
 ///
@@ -48,7 +53,7 @@ impl TryFrom<String> for ProxyNetwork {
 /// which a client may open before the part that the proxy adds.
 pub(crate) fn address(trusted: &[ProxyNetwork], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let peer = peer.to_canonical();
-    let is_trusted = |address: IpAddr| trusted.iter().any(|it| it.0.contains(&address));
+    let is_trusted = |address: IpAddr| is_trusted(trusted, address);
     if !is_trusted(peer) {
         return peer;
     }

@@ -1,13 +1,15 @@
 //! The HTTP API: buyers reach the engine through it.
 //!
-//! `server` accepts connections, `router` joins the endpoints with the guards before them, and each other module is one
-//! group of endpoints or what they share. The path of a purchase is `sessions` (who asks), `orders` (admission), and
-//! `answer` (the reply, in the language of the client).
+//! `server` listens, `connections` bounds what it accepts, `router` joins the endpoints with the guards before them, and each
+//! other module is one group of endpoints or what they share. The path of a purchase is `sessions` (who asks), `orders`
+//! (admission), and `answer` (the reply, in the language of the client).
 
 mod answer;
 mod body;
 mod cache;
 mod client;
+mod connections;
+pub mod files;
 mod health;
 mod language;
 mod limits;
@@ -36,7 +38,7 @@ use seckill_model::text;
 use seckill_redis::{Layout, SharedConnection};
 use seckill_store::SharedStore;
 use tokio::{
-    sync::{Mutex, Semaphore, watch::Receiver},
+    sync::{Mutex, watch::Receiver},
     time::timeout,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -50,6 +52,7 @@ pub use users::new_nick_name;
 
 use answer::Refusal;
 use cache::Cache;
+use connections::Places;
 use limits::Limits;
 use login_limits::LoginCodes;
 use metrics::Metrics;
@@ -74,21 +77,24 @@ const NOTICED_PER_SECOND: f64 = 100.0;
 pub(crate) struct State {
     admission: Admission,
     operator: Operator,
-    /// Commands of operators in progress.
-    commands: TaskTracker,
+    /// What outlives the request that has begun it: see [`State::complete`].
+    tasks: TaskTracker,
+    /// Requests that are not answered yet.
+    requests: TaskTracker,
     sessions: Sessions,
     operators: Operators,
     redis: SharedConnection,
     login_codes: LoginCodes,
     cache: Cache,
+    pages: vouchers::Pages,
     keys: Layout,
     store: SharedStore,
     servers: Pool<Servers>,
     check: Mutex<health::Check>,
     limits: Limits,
     metrics: Metrics,
-    /// Places for connections.
-    free: Arc<Semaphore>,
+    /// Those of the connections of buyers.
+    places: Arc<Places>,
     settings: HttpSettings,
     /// Timeout of a request.
     answers_within: Duration,
@@ -103,28 +109,37 @@ impl State {
     /// The state of a server that sells through the engine of `operator` and reports its `snapshots`.
     ///
     /// # Errors
-    /// [`EngineError::Stopping`] if no engine runs there.
+    /// [`ServerError::Files`] if the limit of open files leaves none for connections; [`EngineError::Stopping`] if no engine
+    /// runs there.
     fn new(
         operator: &Operator,
         snapshots: Receiver<Arc<Snapshot>>,
         settings: HttpSettings,
         stopping: CancellationToken,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, ServerError> {
         let deployment = &operator.deployment;
         let admission = operator.admission.clone().ok_or(EngineError::Stopping)?;
         let redis = deployment.redis.shared_connection();
         let keys = deployment.keys.clone();
         let sessions = Sessions::new(redis.clone(), keys.clone(), settings.session());
         let servers: Vec<Servers> = (0..CONNECTIONS).map(|_| operator.servers()).collect();
-        let free = Arc::new(Semaphore::new(settings.connections));
+        let limit = files::limit();
+        let most = files::connections(&settings, keys.count(), limit);
+        if most == 0 {
+            return Err(ServerError::Files(limit));
+        }
+        let places = Arc::new(Places::new(&settings, most));
+        let tasks = TaskTracker::new();
         let answers_within = Duration::from_millis(deployment.settings.answer_within_ms) + GRACE;
         Ok(Self {
             admission,
             operator: operator.clone(),
-            commands: TaskTracker::new(),
             sessions,
             operators: Operators::new(deployment.store.clone()),
-            cache: Cache::new(redis.clone()),
+            cache: Cache::new(redis.clone(), tasks.clone()),
+            pages: vouchers::pages(),
+            tasks,
+            requests: TaskTracker::new(),
             login_codes: LoginCodes::new(redis.clone(), keys.clone(), &settings),
             redis,
             keys,
@@ -132,8 +147,8 @@ impl State {
             servers: servers.into(),
             check: health::Check::new(operator.servers(), deployment.settings.wait_replicas),
             limits: Limits::new(settings.user_per_second, settings.address_per_second),
-            metrics: Metrics::new(snapshots, Arc::clone(&free), settings.connections),
-            free,
+            metrics: Metrics::new(snapshots, Arc::clone(&places)),
+            places,
             settings,
             answers_within,
             stopping,
@@ -142,12 +157,11 @@ impl State {
 
     /// The figures that consoles show of the server at `url`.
     fn figures(&self, url: &str) -> HttpLine {
-        let max_connections = self.settings.connections;
         HttpLine {
             node: self.operator.node.clone(),
             url: url.to_owned(),
-            connections: max_connections.saturating_sub(self.free.available_permits()) as u64,
-            max_connections: max_connections as u64,
+            connections: self.places.taken() as u64,
+            max_connections: self.places.most() as u64,
             one_address: self.one_address(),
             ..self.metrics.line()
         }
@@ -173,6 +187,19 @@ impl State {
                 noticed = one;
             }
         }
+    }
+
+    /// Runs a step to its end in a task of its own, also if the client leaves meanwhile: a change that was begun in SQL is
+    /// delivered to Redis, and what was decided is counted. The task ends by the time limits of Redis and SQL; the server
+    /// waits for it when it stops.
+    ///
+    /// # Errors
+    /// [`Refusal::Uncertain`] if the step panicked.
+    async fn complete<T: Send + 'static>(
+        &self,
+        step: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.tasks.spawn(step).await.map_err(|_| Refusal::Uncertain)
     }
 
     /// Connections to Redis and SQL for one request.

@@ -29,9 +29,9 @@ use seckill_engine::{
     SaleLine, Snapshot, admission::AdmissionError, telemetry::snapshot::HttpLine,
 };
 use seckill_model::{Label, Outcome};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-use crate::{Shared, answer::Refusal, traffic::Traffic};
+use crate::{Shared, answer::Refusal, connections::Places, traffic::Traffic};
 
 /// Upper bounds of the buckets, in seconds: admission takes about a millisecond, and waits for at most ten seconds.
 const BUCKETS: [f64; 14] =
@@ -49,7 +49,7 @@ const OUTCOMES: [&str; 10] = [
     "busy",
     "error",
 ];
-const LIMITS: [&str; 3] = ["user", "address", "login"];
+const LIMITS: [&str; 5] = ["user", "address", "login", "connections", "address_connections"];
 /// Maximum number of sales with series of their own.
 const SALES: usize = 100;
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -101,12 +101,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// `free` is what is left of the `most` connections.
-    pub(crate) fn new(
-        snapshots: watch::Receiver<Arc<Snapshot>>,
-        free: Arc<Semaphore>,
-        most: usize,
-    ) -> Self {
+    /// `places` are those of the connections of buyers.
+    pub(crate) fn new(snapshots: watch::Receiver<Arc<Snapshot>>, places: Arc<Places>) -> Self {
         let mut registry = Registry::with_prefix("seckill");
         let requests = Family::default();
         registry.register("http_requests", Label("metrics-requests").english(), requests.clone());
@@ -138,7 +134,7 @@ impl Metrics {
         for by in LIMITS {
             drop(limited.get_or_create(&LimitLabel { by }));
         }
-        registry.register_collector(Box::new(Connections { free, most }));
+        registry.register_collector(Box::new(Connections(places)));
         registry.register_collector(Box::new(Deployment(snapshots)));
         let traffic = Traffic::default();
         Self { registry, requests, durations, in_flight, admission, limited, traffic }
@@ -176,7 +172,8 @@ impl Metrics {
         self.admission.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// Counts a request beyond the limit of its `user` or `address`, or of the `login`.
+    /// Counts a request beyond the limit of its `user` or `address`, or of the `login`; or a connection beyond that of all
+    /// (`connections`) or of its address (`address_connections`).
     pub(crate) fn note_limited(&self, by: &'static str) {
         self.limited.get_or_create(&LimitLabel { by }).inc();
     }
@@ -220,15 +217,12 @@ impl Drop for InFlight<'_> {
 }
 
 #[derive(Debug)]
-struct Connections {
-    free: Arc<Semaphore>,
-    most: usize,
-}
+struct Connections(Arc<Places>);
 
 impl Collector for Connections {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let open = self.most.saturating_sub(self.free.available_permits());
-        gauge(&mut encoder, "http_connections", Label("metrics-connections"), Some(open as i64))
+        let open = self.0.taken() as i64;
+        gauge(&mut encoder, "http_connections", Label("metrics-connections"), Some(open))
     }
 }
 

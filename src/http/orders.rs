@@ -94,9 +94,16 @@ async fn buy(
     Buyer(user): Buyer,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<OrderId> {
-    let outcome = shared.admission.request(voucher, user).answer().await.outcome;
-    shared.metrics.note_admission(&outcome);
-    match outcome? {
+    let deciding = {
+        let shared = Shared::clone(&shared);
+        async move {
+            let outcome = shared.admission.request(voucher, user).answer().await.outcome;
+            // Redis has decided, whether or not the client still waits for the answer.
+            shared.metrics.note_admission(&outcome);
+            outcome
+        }
+    };
+    match shared.complete(deciding).await?? {
         Outcome::Admitted { order } => Ok(Answer(order)),
         refused => Err(Refusal::Outcome(refused)),
     }
@@ -145,8 +152,9 @@ async fn pay(
 ) -> Result<OrderView> {
     let found = find(&shared, id, user).await?;
     if matches!(found.state, OrderState::Persisted) {
-        let paid = payment::pay(&mut *shared.servers().await?, id).await?;
-        match paid {
+        let mut servers = shared.servers().await?;
+        let paying = async move { payment::pay(&mut servers, id).await };
+        match shared.complete(paying).await?? {
             Payment::Paid | Payment::PaidBefore => {
                 return find(&shared, id, user).await.map(Answer);
             }

@@ -38,17 +38,45 @@ use crate::{
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// All endpoints.
-pub(crate) fn router(shared: &Shared) -> Router {
+/// The endpoints of each listener.
+pub(crate) struct Routers {
+    /// Those of buyers; also those of operators if they have no listener of their own.
+    pub(crate) all: Router,
+    pub(crate) of_operators: Option<Router>,
+}
+
+/// The endpoints of one listener, or of two if operators have their own.
+pub(crate) fn routers(shared: &Shared, apart: bool) -> Routers {
+    let buyers = orders::routes().merge(users::routes()).merge(vouchers::routes());
+    let operators = vouchers::routes_of_operators();
+    if !apart {
+        let routes = guarded(shared, buyers.merge(operators)).merge(health::routes());
+        return Routers { all: router(shared, routes, metrics::routes()), of_operators: None };
+    }
+    let operators = guarded(shared, operators).merge(health::routes());
+    Routers {
+        all: router(shared, guarded(shared, buyers), Router::new()),
+        of_operators: Some(router(shared, operators, metrics::routes())),
+    }
+}
+
+/// With the guards of endpoints that may take long, or be asked for too often. A supervisor asks others while the server
+/// is overloaded, or while clients at its address are limited.
+fn guarded(shared: &Shared, routes: OpenApiRouter<Shared>) -> OpenApiRouter<Shared> {
     let settings = &shared.settings;
-    // Each of these may take long, or be asked for too often.
-    let guards = ServiceBuilder::new()
-        .layer(middleware::from_fn_with_state(Shared::clone(shared), limit_address))
-        .layer(HandleErrorLayer::new(unanswered))
-        .layer(LoadShedLayer::new())
-        .layer(GlobalConcurrencyLimitLayer::new(settings.requests))
-        .layer(TimeoutLayer::new(shared.answers_within))
-        .layer(DefaultBodyLimit::max(settings.body_bytes));
+    routes.layer(
+        ServiceBuilder::new()
+            .layer(middleware::from_fn_with_state(Shared::clone(shared), limit_address))
+            .layer(HandleErrorLayer::new(unanswered))
+            .layer(LoadShedLayer::new())
+            .layer(GlobalConcurrencyLimitLayer::new(settings.requests))
+            .layer(TimeoutLayer::new(shared.answers_within))
+            .layer(DefaultBodyLimit::max(settings.body_bytes)),
+    )
+}
+
+/// These endpoints and their description, and `more` that it does not mention.
+fn router(shared: &Shared, routes: OpenApiRouter<Shared>, more: Router<Shared>) -> Router {
     let around = ServiceBuilder::new()
         // No log line or debug output contains a token.
         .layer(SetSensitiveRequestHeadersLayer::new([AUTHORIZATION]))
@@ -65,15 +93,11 @@ pub(crate) fn router(shared: &Shared) -> Router {
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
         .layer(middleware::from_fn_with_state(Shared::clone(shared), observe))
         .layer(CatchPanicLayer::custom(panicked));
-    let guarded = orders::routes().merge(users::routes()).merge(vouchers::routes());
-    let (router, mut description) = OpenApiRouter::with_openapi(Description::openapi())
-        .merge(guarded.layer(guards))
-        // A supervisor asks these while the server is overloaded, or others at its address are limited.
-        .merge(health::routes())
-        .split_for_parts();
+    let (router, mut description) =
+        OpenApiRouter::with_openapi(Description::openapi()).merge(routes).split_for_parts();
     openapi::add_refusals(&mut description);
     router
-        .merge(metrics::routes())
+        .merge(more)
         .route("/openapi.json", openapi::endpoint(&description))
         .fallback(async || Refusal::NoPath)
         .method_not_allowed_fallback(async || Refusal::WrongMethod)
@@ -91,6 +115,7 @@ async fn observe(State(shared): State<Shared>, mut request: Request, next: Next)
     if let Some(client) = client {
         request.extensions_mut().insert(Client(client));
     }
+    let _in_progress = shared.requests.token();
     let counted = shared.metrics.begin(&request, client.map(network));
     let language = language::preferred(request.headers());
     let response = localized(next.run(request).await, language);

@@ -1,20 +1,18 @@
-//! The listener and its connections: bounded in number, with a timeout for headers, and drained at the end.
+//! The listeners, for buyers and for operators, and their end: requests in flight are answered.
 
 use std::{
     io,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     sync::Arc,
-    task::{Context, Poll},
     time::Duration,
 };
 
+use axum::Router;
 use axum_server::{
-    Handle,
-    accept::Accept,
+    Control, Handle,
     tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
-use futures::future::{Ready, ready};
 use rustls::{
     ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _},
@@ -22,19 +20,28 @@ use rustls::{
 use seckill_engine::{EngineError, Operator, Snapshot, telemetry::meters::HttpFigures};
 use seckill_model::{OsError, Reason, message::text};
 use tokio::{
-    net::{TcpSocket, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    net::TcpSocket,
+    sync::watch,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tower::Service;
 
-use crate::{HttpSettings, Shared, State, router::router};
+use crate::{
+    HttpSettings, Shared, State,
+    connections::{Bounded, Places, SEND_BUFFER},
+    router::{self, Routers},
+};
 
 /// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`. A further one is tried again by its
 /// client after a second.
 const BACKLOG: u32 = 4_096;
 /// Maximum size of the headers of a request; hyper answers 431 beyond it.
 const HEADER_BYTES: usize = 16 * 1024;
+/// Connections to the address for operators; those of buyers take none of them.
+const OPERATORS: usize = 256;
+/// How long a connection without a request in progress is kept when the server stops, for the rest of an answer, or of a
+/// request that was begun.
+pub(crate) const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why the server cannot start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +52,9 @@ pub enum ServerError {
     /// A certificate or its key cannot be used.
     #[error("{}", text!("http-tls", path = _0.display(), reason = _1))]
     Tls(PathBuf, Reason),
+    /// The limit of open files leaves none for connections of clients.
+    #[error("{}", text!("http-files", limit = _0))]
+    Files(u64),
     /// The listener failed.
     #[error("{}", text!("http-failed", error = _0))]
     Failed(OsError),
@@ -56,21 +66,40 @@ pub enum ServerError {
 /// A server that is bound to its address and does not answer yet: clients that connect meanwhile wait.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
+    buyers: Listener,
+    /// `None`: operators use the same.
+    operators: Option<Listener>,
     tls: Option<RustlsConfig>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    fn bind(address: SocketAddr) -> Result<Self, ServerError> {
+        let failed = |error: io::Error| ServerError::Listen(address, OsError::of(&error));
+        let socket = listen(address).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, address })
+    }
 }
 
 impl Server {
     /// Binds the address; port 0 selects a free one.
     pub fn bind(address: SocketAddr) -> Result<Self, ServerError> {
-        let failed = |error: io::Error| ServerError::Listen(address, OsError::of(&error));
-        let listener = listen(address).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, tls: None })
+        Ok(Self { buyers: Listener::bind(address)?, operators: None, tls: None })
     }
 
-    /// The same over TLS, with a chain of certificates and its key in PEM files.
+    /// The same with another address for metrics, health checks and the endpoints of operators, which the first one then
+    /// has no more.
+    pub fn with_admin(self, address: SocketAddr) -> Result<Self, ServerError> {
+        Ok(Self { operators: Some(Listener::bind(address)?), ..self })
+    }
+
+    /// The same over TLS at each address, with a chain of certificates and its key in PEM files.
     pub fn with_tls(self, certificates: &Path, key: &Path) -> Result<Self, ServerError> {
         let failed = |path: &Path, error: pem::Error| {
             let why = match error {
@@ -100,12 +129,17 @@ impl Server {
 
     /// The bound address.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.buyers.address
+    }
+
+    /// The bound address for operators, if they have one of their own.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.operators.as_ref().map(|listener| listener.address)
     }
 
     /// Sells through the engine of `operator`, and reports its `snapshots`, until `stop` is cancelled. Then it accepts no
-    /// more connections, answers the requests in flight, and closes connections that are still open after the maximum
-    /// duration of a request.
+    /// more connections, answers the requests in flight, for at most the maximum duration of a request, and closes
+    /// connections without one a moment later.
     pub async fn run(
         self,
         operator: &Operator,
@@ -113,8 +147,7 @@ impl Server {
         settings: HttpSettings,
         stop: CancellationToken,
     ) -> Result<(), ServerError> {
-        let url = format!("{}://{}", self.scheme(), self.address);
-        let Self { listener, tls, .. } = self;
+        let url = format!("{}://{}", self.scheme(), self.buyers.address);
         let state = State::new(operator, snapshots, settings, stop.clone())?;
         let shared: Shared = Arc::new(state);
         let figures: Arc<HttpFigures> = {
@@ -126,47 +159,82 @@ impl Server {
             let (shared, stop) = (Shared::clone(&shared), stop.clone());
             async move { shared.look_after(&stop).await }
         });
-        let failed = |error: io::Error| ServerError::Failed(OsError::of(&error));
-        let header = Duration::from_millis(shared.settings.header_ms);
-        let handle = Handle::new();
-        let mut server = axum_server::from_tcp(listener)
-            .map_err(failed)?
-            .http1_only()
-            .accept_error_handler(|_, error| tracing::debug!(%error, "a connection failed"))
-            .handle(handle.clone());
-        server.http_builder().http1().header_read_timeout(header).max_buf_size(HEADER_BYTES);
-        let endpoints = router(&shared).into_make_service_with_connect_info::<SocketAddr>();
-        let bounded = Bounded { free: Arc::clone(&shared.free) };
+        let control = Control::new();
         let draining = async {
             stop.cancelled().await;
-            handle.graceful_shutdown(Some(shared.answers_within));
-            // The server ends by itself.
+            drain(&shared, &control).await;
+            // The listeners end by themselves.
             std::future::pending::<io::Result<()>>().await
         };
-        let served = match tls {
-            None => {
-                tokio::select! {
-                    ended = server.acceptor(bounded).serve(endpoints) => ended,
-                    ended = draining => ended,
-                }
-            }
-            Some(config) => {
-                let tls = RustlsAcceptor::new(config).handshake_timeout(header).acceptor(bounded);
-                tokio::select! {
-                    ended = server.acceptor(tls).serve(endpoints) => ended,
-                    ended = draining => ended,
-                }
-            }
+        let served = tokio::select! {
+            ended = self.listen(&shared, &control) => ended,
+            ended = draining => ended,
         };
         // The next heartbeat removes the server from the consoles.
         drop(figures);
         stop.cancel();
-        // Both end with `stop`; commands of operators may outlive their clients, and the engine still runs.
+        // If one of the listeners has failed, the other one ends as well.
+        control.shutdown();
+        // Both end with `stop`; steps may outlive their requests, and the engine still runs.
         let _ = looking.await;
-        shared.commands.close();
-        let _ = tokio::time::timeout(shared.answers_within, shared.commands.wait()).await;
-        served.map_err(failed)
+        shared.tasks.close();
+        let _ = timeout(shared.answers_within, shared.tasks.wait()).await;
+        served.map_err(|error| ServerError::Failed(OsError::of(&error)))
     }
+
+    /// Accepts connections until `control` ends that.
+    async fn listen(self, shared: &Shared, control: &Control) -> io::Result<()> {
+        let Self { buyers, operators, tls } = self;
+        let Routers { all, of_operators } = router::routers(shared, operators.is_some());
+        let bounded = Bounded::new(shared, &shared.places);
+        let buying = serve(buyers.socket, tls.clone(), all, bounded, shared, control);
+        let Some((listener, router)) = operators.zip(of_operators) else { return buying.await };
+        let bounded = Bounded::new(shared, &Arc::new(Places::unshared(OPERATORS)));
+        let operating = serve(listener.socket, tls, router, bounded, shared, control);
+        tokio::try_join!(buying, operating).map(|_| ())
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    tls: Option<RustlsConfig>,
+    router: Router,
+    bounded: Bounded,
+    shared: &Shared,
+    control: &Control,
+) -> io::Result<()> {
+    let header = Duration::from_millis(shared.settings.header_ms);
+    let mut server = axum_server::from_tcp(listener)?
+        .http1_only()
+        .accept_error_handler(|_, error| tracing::debug!(%error, "a connection failed"))
+        .handle(Handle::with_control(control.clone()));
+    server.http_builder().http1().header_read_timeout(header).max_buf_size(HEADER_BYTES);
+    let endpoints = router.into_make_service_with_connect_info::<SocketAddr>();
+    match tls {
+        None => server.acceptor(bounded).serve(endpoints).await,
+        Some(config) => {
+            let tls = RustlsAcceptor::new(config).handshake_timeout(header).acceptor(bounded);
+            server.acceptor(tls).serve(endpoints).await
+        }
+    }
+}
+
+/// Accepts no more connections, and closes each once it has no request in progress. A client that does not read its answer,
+/// or does not end its request, delays the end only for a moment.
+async fn drain(shared: &Shared, control: &Control) {
+    control.graceful_shutdown(None);
+    shared.requests.close();
+    let answered = async {
+        loop {
+            shared.requests.wait().await;
+            sleep(LEAVES_WITHIN).await;
+            if shared.requests.is_empty() {
+                return;
+            }
+        }
+    };
+    let _ = timeout(shared.answers_within, answered).await;
+    control.shutdown();
 }
 
 /// Unlike the listener of the standard library, with room for a crowd that connects at once.
@@ -176,49 +244,8 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
     socket.set_reuseaddr(true)?;
+    // Accepted connections inherit it.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
-}
-
-/// Accepts connections up to a maximum and closes further ones immediately: a waiting connection would occupy a file
-/// descriptor. axum-server has no such limit, and those of tower count requests.
-#[derive(Clone, Debug)]
-struct Bounded {
-    free: Arc<Semaphore>,
-}
-
-impl<S: Send + 'static> Accept<TcpStream, S> for Bounded {
-    type Stream = TcpStream;
-    type Service = Held<S>;
-    type Future = Ready<io::Result<(TcpStream, Held<S>)>>;
-
-    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
-        ready(Arc::clone(&self.free).try_acquire_owned().map_err(io::Error::other).and_then(
-            |place| {
-                stream.set_nodelay(true)?;
-                Ok((stream, Held { service, _place: Arc::new(place) }))
-            },
-        ))
-    }
-}
-
-/// The service of a connection, with the place that the connection takes until it ends.
-#[derive(Clone, Debug)]
-struct Held<S> {
-    service: S,
-    _place: Arc<OwnedSemaphorePermit>,
-}
-
-impl<R, S: Service<R>> Service<R> for Held<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.service.poll_ready(context)
-    }
-
-    fn call(&mut self, request: R) -> S::Future {
-        self.service.call(request)
-    }
 }

@@ -76,10 +76,16 @@ async fn send_code(
     Body(CodeRequest { phone }): Body<CodeRequest>,
 ) -> Result<()> {
     let phone = demo_phone(&shared, &phone)?;
-    let granted = shared.login_codes.grant(&phone, from).await?;
-    let code = granted.map_err(|wait| limited(&shared, wait))?;
-    tracing::info!(%phone, code, "login code");
-    Ok(Answer(()))
+    let granting = {
+        let shared = Shared::clone(&shared);
+        async move {
+            let granted = shared.login_codes.grant(&phone, from).await?;
+            let code = granted.map_err(|wait| limited(&shared, wait))?;
+            tracing::info!(%phone, code, "login code");
+            Ok(Answer(()))
+        }
+    };
+    shared.complete(granting).await?
 }
 
 /// Logs in with a code, which is used up; creates the user at the first login. Returns the token of the session.
@@ -94,14 +100,21 @@ async fn log_in(
     Body(Login { phone, code }): Body<Login>,
 ) -> Result<String> {
     let phone = demo_phone(&shared, &phone)?;
-    match shared.login_codes.check(&phone, from, &code).await? {
-        Checked::Right => {}
-        Checked::Wrong => return Err(Refusal::WrongCode),
-        Checked::Limited(wait) => return Err(limited(&shared, wait)),
-    }
-    let user = shared.store.user_with_phone(&phone, &new_nick_name(), Millis::now()).await?;
-    let token = shared.sessions.open(&user.into()).await?;
-    Ok(Answer(token.simple().to_string()))
+    let opening = {
+        let shared = Shared::clone(&shared);
+        async move {
+            match shared.login_codes.check(&phone, from, &code).await? {
+                Checked::Right => {}
+                Checked::Wrong => return Err(Refusal::WrongCode),
+                Checked::Limited(wait) => return Err(limited(&shared, wait)),
+            }
+            let (name, now) = (new_nick_name(), Millis::now());
+            let user = shared.store.user_with_phone(&phone, &name, now).await?;
+            let token = shared.sessions.open(&user.into()).await?;
+            Ok(Answer(token.simple().to_string()))
+        }
+    };
+    shared.complete(opening).await?
 }
 
 /// A name for a new user, as the tutorials make it.

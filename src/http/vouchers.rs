@@ -1,20 +1,21 @@
 //! The endpoints of vouchers and sales. Types and states of vouchers are numbers here, as in the tutorials and in SQL.
 
+use std::{sync::Arc, time::Duration};
+
 use axum::extract::State;
-use futures::future::{join_all, try_join_all};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use moka::future::Cache;
 use redis::cmd;
 use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
 use seckill_model::{
-    Label, Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind,
-    VoucherStatus,
+    Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
     reason::reason,
     sale::{ShardId, Spread},
     user::Token,
 };
-use seckill_store::StoreError;
+use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::task::JoinError;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -29,15 +30,23 @@ use crate::{
 
 /// Maximum number of vouchers of a shop that are listed: the newest ones.
 const LISTED: u32 = 500;
+/// How long the page of a shop is reused: any client may ask for it, and each page reads the stock of all its vouchers.
+const REUSED_FOR: Duration = Duration::from_millis(250);
+/// Maximum number of vouchers on the pages that are kept: about 50 MB.
+const KEPT: u64 = 100_000;
+/// Vouchers of a page that are loaded from SQL at once.
+const LOADED_AT_ONCE: usize = 8;
 
 type Refused<T> = std::result::Result<T, Refusal>;
 
 pub(crate) fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(show_voucher)).routes(routes!(list))
+}
+
+pub(crate) fn routes_of_operators() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .routes(routes!(create))
         .routes(routes!(create_sale))
-        .routes(routes!(show_voucher))
-        .routes(routes!(list))
         .routes(routes!(restock))
 }
 
@@ -124,7 +133,7 @@ struct NewSaleVoucher {
 /// A voucher as it is shown, and cached without its stock. What only a flash sale has is `None` for an ordinary one.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct VoucherView {
+pub(crate) struct VoucherView {
     #[schema(value_type = u64)]
     id: VoucherId,
     shop_id: Option<u64>,
@@ -158,7 +167,7 @@ async fn create(
     Body(new): Body<NewVoucher>,
 ) -> Result<VoucherId> {
     let voucher = new.checked(VoucherKind::Ordinary)?;
-    match execute(&shared, token, Command::CreateVoucher(voucher)).await? {
+    match execute(&shared, token, Command::CreateVoucher(voucher)).await?? {
         Reply::VoucherCreated(id) => Ok(Answer(id)),
         _ => Err(Refusal::Defect),
     }
@@ -190,7 +199,7 @@ async fn create_sale(
         .and_then(|sale| sale.limited(new.limit.unwrap_or(1)))
         .and_then(|sale| sale.sharded(new.shards.unwrap_or(1)))
         .map_err(Refusal::Invalid)?;
-    match execute(&shared, token, Command::CreateSaleVoucher(Box::new(details), sale)).await {
+    match execute(&shared, token, Command::CreateSaleVoucher(Box::new(details), sale)).await? {
         Ok(Reply::SaleCreated(id)) => Ok(Answer(id)),
         // It is in SQL, and nodes deliver it: a retry would create another one.
         Err(EngineError::NotLoaded { voucher, .. }) => Ok(Answer(voucher)),
@@ -219,18 +228,61 @@ async fn show_voucher(
     params(("shopId" = i64, Path, minimum = 0)),
     responses((status = 200, description = "success", body = Envelope<Vec<VoucherView>>))
 )]
-async fn list(
-    State(shared): State<Shared>,
-    PathId(ShopId(shop)): PathId<ShopId>,
-) -> Result<Vec<VoucherView>> {
-    let keys = shared.keys.shop_cache(shop);
-    let load = async {
-        let ids = shared.store.vouchers_of_shop(shop, LISTED).await?;
-        Ok((!ids.is_empty()).then_some(ids))
+async fn list(State(shared): State<Shared>, PathId(ShopId(shop)): PathId<ShopId>) -> Result<Page> {
+    let page = shared.pages.try_get_with(shop, page(&shared, shop)).await;
+    page.map(Answer).map_err(|why| Refusal::clone(&why))
+}
+
+/// The pages of shops that are reused.
+pub(crate) type Pages = Cache<u64, Page>;
+type Page = Arc<[VoucherView]>;
+
+pub(crate) fn pages() -> Pages {
+    // One without vouchers counts as well.
+    let weight = |_: &u64, page: &Page| page.len() as u32 + 1;
+    Cache::builder().weigher(weight).max_capacity(KEPT).time_to_live(REUSED_FOR).build()
+}
+
+/// The vouchers of a shop through the cache, with their live stock. What is cached is read at once.
+async fn page(shared: &Shared, shop: u64) -> Refused<Page> {
+    let load = || {
+        let store = shared.store.clone();
+        async move {
+            let ids = store.vouchers_of_shop(shop, LISTED).await?;
+            Ok((!ids.is_empty()).then_some(ids))
+        }
     };
+    let keys = shared.keys.shop_cache(shop);
     let ids: Vec<VoucherId> = shared.cache.get(&keys, load).await?.unwrap_or_default();
-    let found = try_join_all(ids.into_iter().map(|id| find(&shared, id))).await?;
-    Ok(Answer(found.into_iter().flatten().collect()))
+    let entries: Vec<String> = ids.iter().map(|id| shared.keys.voucher_cache(*id).entry).collect();
+    let cached = shared.cache.fresh::<VoucherView>(&entries).await;
+    let vouchers = stream::iter(ids.into_iter().zip(cached))
+        .map(|(id, cached)| async move {
+            match cached {
+                Some(voucher) => Ok(Some(voucher)),
+                None => cached_voucher(shared, id).await,
+            }
+        })
+        .buffered(LOADED_AT_ONCE);
+    let vouchers: Vec<Option<VoucherView>> = vouchers.try_collect().await?;
+    let mut vouchers: Vec<VoucherView> = vouchers.into_iter().flatten().collect();
+    set_stocks(shared, &mut vouchers).await;
+    Ok(vouchers.into())
+}
+
+/// Sets the live stock of vouchers; that of a sale over shards is unknown without one of them.
+async fn set_stocks(shared: &Shared, vouchers: &mut [VoucherView]) {
+    let shards_of = |voucher: &VoucherView| match voucher.shards {
+        Some(count) => Spread { sale: voucher.id.into(), count }.all().collect(),
+        None => vec![ShardId::only(voucher.id)],
+    };
+    let shards: Vec<Vec<ShardId>> = vouchers.iter().map(shards_of).collect();
+    let keys: Vec<String> = shards.iter().flatten().map(|it| shared.keys.stock(*it)).collect();
+    let mut stocks = shared.redis.strings::<i64>(&keys).await.into_iter();
+    for (voucher, shards) in vouchers.iter_mut().zip(shards) {
+        let of_shards = stocks.by_ref().take(shards.len());
+        voucher.stock = of_shards.map(|stock| stock.ok().flatten()).sum();
+    }
 }
 
 /// The number of a shop: any that SQL can hold.
@@ -248,35 +300,32 @@ impl std::str::FromStr for ShopId {
 
 /// A voucher through the cache, with its live stock.
 async fn find(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
-    let keys = shared.keys.voucher_cache(id);
-    let (found, stock) = tokio::join!(
-        shared.cache.get(&keys, load(shared, id)),
-        live_stock(shared, ShardId::only(id))
-    );
-    let found = found?;
-    let stock = match found.as_ref().and_then(|voucher| voucher.shards) {
-        Some(count) => {
-            let of_shards =
-                Spread { sale: id.into(), count }.all().map(|it| live_stock(shared, it));
-            // Without one of them the sum is unknown, and the others sell on.
-            join_all(of_shards).await.into_iter().map(|stock| stock.ok().flatten()).sum()
-        }
-        None => stock?,
+    let Some(mut voucher) = cached_voucher(shared, id).await? else { return Ok(None) };
+    if voucher.shards.is_some() {
+        // Without one of them the sum is unknown, and the others sell on.
+        set_stocks(shared, std::slice::from_mut(&mut voucher)).await;
+    } else {
+        let key = shared.keys.stock(ShardId::only(id));
+        voucher.stock = shared.redis.query(&key, cmd("GET").arg(&key)).await?;
+    }
+    Ok(Some(voucher))
+}
+
+/// A voucher through the cache, without its stock.
+async fn cached_voucher(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
+    let load = || {
+        let store = shared.store.clone();
+        async move { load(&store, id).await }
     };
-    Ok(found.map(|voucher| VoucherView { stock, ..voucher }))
+    shared.cache.get(&shared.keys.voucher_cache(id), load).await
 }
 
-async fn live_stock(shared: &Shared, shard: ShardId) -> Refused<Option<i64>> {
-    let key = shared.keys.stock(shard);
-    Ok(shared.redis.query(&key, cmd("GET").arg(&key)).await?)
-}
-
-async fn load(shared: &Shared, id: VoucherId) -> Refused<Option<VoucherView>> {
-    let Some(voucher) = shared.store.voucher(id).await? else { return Ok(None) };
+async fn load(store: &SharedStore, id: VoucherId) -> Refused<Option<VoucherView>> {
+    let Some(voucher) = store.voucher(id).await? else { return Ok(None) };
     let Voucher { voucher_id, kind, details } = voucher;
     let sale = match kind {
         VoucherKind::Ordinary => None,
-        VoucherKind::Sale => Some(shared.store.sale(id).await?),
+        VoucherKind::Sale => Some(store.sale(id).await?),
     };
     let spread = sale.as_ref().and_then(|sale| sale.spread);
     let time = |at: Option<Millis>| at.map(|at| at.to_string());
@@ -315,10 +364,8 @@ pub(crate) async fn buy_voucher(
         return Err(Refusal::NoVoucher);
     }
     let mut servers = shared.servers().await?;
-    let bought = shared
-        .commands
-        .spawn(async move { Vouchers { servers: &mut servers }.buy(voucher, user).await });
-    Ok(Answer(finished(bought.await)?))
+    let buying = async move { Vouchers { servers: &mut servers }.buy(voucher, user).await };
+    Ok(Answer(shared.complete(buying).await??))
 }
 
 /// Executes a command on behalf of the holder of a token. It is completed even if the client disconnects: a change that
@@ -327,19 +374,13 @@ async fn execute(
     shared: &Shared,
     by: Token,
     command: Command,
-) -> std::result::Result<Reply, EngineError> {
+) -> Refused<std::result::Result<Reply, EngineError>> {
     let operator = Operator { login: by.name, ..shared.operator.clone() };
     let stop = shared.stopping.clone();
-    let done = shared.commands.spawn(async move { operator.execute(command, &stop).await });
-    finished(done.await)
-}
-
-/// The result of a change that ran in its own task; unknown if that panicked.
-fn finished<T>(
-    joined: std::result::Result<std::result::Result<T, EngineError>, JoinError>,
-) -> std::result::Result<T, EngineError> {
-    let unknown = |_| Err(StoreError::Unknown(Label("http-uncertain").into()).into());
-    joined.unwrap_or_else(unknown)
+    let done = shared.complete(async move { operator.execute(command, &stop).await }).await;
+    // Its operator finds the change in the lists of this server.
+    shared.pages.invalidate_all();
+    done
 }
 
 /// A change of the stock.
@@ -375,7 +416,7 @@ async fn restock(
     PathId(voucher): PathId<VoucherId>,
     Body(Restock { by }): Body<Restock>,
 ) -> Result<Stock> {
-    match execute(&shared, token, Command::Restock { voucher, by }).await {
+    match execute(&shared, token, Command::Restock { voucher, by }).await? {
         Ok(Reply::Restocked { initial, .. }) => {
             let found = find(&shared, voucher).await.ok().flatten();
             Ok(Answer(Stock { initial, stock: found.and_then(|voucher| voucher.stock) }))

@@ -23,6 +23,7 @@ const NEEDED: &[&str] = &[
     "GET {string}",
     "GETEX {string} PX 60000",
     "GETRANGE {string} 0 1",
+    "MGET {string}",
     "INCRBY {string} 2",
     "DECRBY {string} 1",
     "DECR {string}",

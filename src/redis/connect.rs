@@ -3,24 +3,23 @@
 //! A connection records which server process it talks to: a reply is valid only while that process lives. Commands go
 //! through a `Connection`.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, InfoDict, IntoConnectionInfo,
-    RedisError as DriverError, TlsCertificates, aio::MultiplexedConnection, cmd, pipe,
+    RedisError as DriverError, aio::MultiplexedConnection, cmd, pipe,
 };
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use seckill_model::{OsError, message::Label, reason::reason};
+use seckill_model::{message::Label, reason::reason};
 
 use super::{
     RedisError, Result,
     cluster_slots::{Cluster, Hint, Node},
     data_dir::DataDir,
-    error::plain,
     routing::{self, HOME},
     sentinel::Sentinels,
     server::ManagedServer,
+    tls::{self, TlsFiles},
     url::{self, Target},
 };
 
@@ -70,33 +69,32 @@ impl Redis {
     /// # Errors
     /// [`RedisError::Url`], without the URL's password.
     pub fn from_url(url: &str) -> Result<Self> {
-        Self::trusting(url, None)
+        Self::with_tls(url, &TlsFiles::default())
     }
 
-    /// Like [`Redis::from_url`], but trusts only the certificates in the PEM file `ca` instead of those of the system.
+    /// Like [`Redis::from_url`], with these files for all connections: also those to sentinels and to each server of a
+    /// cluster.
     ///
     /// # Errors
-    /// [`RedisError::Url`], also when the file is unreadable, has no certificate, or the URL is not encrypted.
-    pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self> {
+    /// [`RedisError::Url`], also when a file cannot be used, or the URL is not encrypted.
+    pub fn with_tls(url: &str, files: &TlsFiles) -> Result<Self> {
         // The process-wide crypto provider that rediss:// needs; it is installed once.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let ca = ca.map(authorities).transpose()?;
-        let trust = |info: ConnectionInfo| match &ca {
-            Some(ca) => trusting(info, ca),
+        let tls = files.read()?;
+        let secured = |info: ConnectionInfo| match &tls {
+            Some(tls) => tls::secured(info, tls),
             None => Ok(info),
         };
         match url::read(url)? {
-            Target::Server(info) => Self::one(trust(info)?, Source::Server),
-            // redis-rs passes certificates to the sentinels but not to the primary that they report.
-            Target::Sentinels { .. } if ca.is_some() => {
-                Err(RedisError::Url(reason!("redis-redis-ca-does-not-work")))
-            }
+            Target::Server(info) => Self::one(secured(info)?, Source::Server),
             Target::Sentinels { sentinels, service, login, address } => {
-                let found = Sentinels::new(sentinels, service, login, address.clone());
+                let sentinels =
+                    sentinels.into_iter().map(secured).collect::<Result<Vec<_>, _>>()?;
+                let found = Sentinels::new(sentinels, service, login, address.clone(), tls);
                 Ok(Self { source: Source::Sentinels(Arc::new(found)), address, dir: None })
             }
             Target::Cluster { seeds, address } => {
-                let seeds = seeds.into_iter().map(trust).collect::<Result<Vec<_>, _>>()?;
+                let seeds = seeds.into_iter().map(secured).collect::<Result<Vec<_>, _>>()?;
                 let found = Cluster::new(seeds, address.clone())
                     .ok_or_else(|| url::wrong_cluster(reason!("redis-hosts-none")))?;
                 Ok(Self { source: Source::Cluster(Arc::new(found)), address, dir: None })
@@ -289,27 +287,6 @@ impl Redis {
     }
 }
 
-/// Reads the trusted certificate authorities from a PEM file.
-fn authorities(path: &Path) -> Result<TlsCertificates> {
-    let root = std::fs::read(path).map_err(|why| {
-        RedisError::Url(reason!("redis-url-ca", path, reason = OsError::from(why)))
-    })?;
-    match CertificateDer::pem_slice_iter(&root).next() {
-        Some(Ok(_)) => Ok(TlsCertificates { client_tls: None, root_cert: Some(root) }),
-        _ => Err(RedisError::Url(reason!("redis-url-ca-empty", path))),
-    }
-}
-
-/// Returns the connection settings with these certificate authorities as the only trusted ones.
-fn trusting(info: ConnectionInfo, ca: &TlsCertificates) -> Result<ConnectionInfo> {
-    if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-        return Err(RedisError::Url(reason!("redis-url-ca-unused")));
-    }
-    let client = Client::build_with_tls(info, ca.clone());
-    let client = client.map_err(|error| RedisError::unusable_url(plain(&error)))?;
-    Ok(client.get_connection_info().clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -340,18 +317,6 @@ mod tests {
             }
         }
         assert!(Redis::from_url("http://h").is_err());
-    }
-
-    #[test]
-    fn file_without_certificate_is_rejected() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("ca.pem");
-        let refused = |url: &str| Redis::trusting(url, Some(&file)).map(|_| ()).unwrap_err();
-        let message = refused("rediss://h").to_string();
-        assert!(message.contains("ca.pem") && message.contains("--redis-ca"), "{message}");
-        std::fs::write(&file, "no certificate").unwrap();
-        let message = refused("rediss://h").to_string();
-        assert!(message.contains("contains no PEM certificate"), "{message}");
     }
 
     #[test]

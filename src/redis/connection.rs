@@ -1,8 +1,9 @@
 //! Per-task connections to Redis: each command goes to the server of its key.
 //!
 //! Each task owns a [`Connection`]: a blocking read never delays another task, and a broken one is reported to the task
-//! that used it, which knows whether its command may be repeated. Nothing is retried here: a command sent to the wrong
-//! server fails, and the next one goes to the right one.
+//! that used it, which knows whether its command may be repeated. What may have been done is not repeated here. Only a read
+//! is, once, if its connection breaks and the new one leads to the same server process: servers close connections that were
+//! idle for a while (`timeout`). A command sent to the wrong server fails, and the next one goes to the right one.
 
 mod lost_servers;
 
@@ -186,17 +187,36 @@ impl Connection {
 
     /// Not generic, so that it is compiled once for all types of replies.
     async fn send(&mut self, slot: u16, ask: Ask<'_>) -> Result<Value> {
-        let mut connection = self.reach(slot).await?;
-        self.sent += ask.commands();
-        match ask.send(&mut connection).await {
-            Ok(reply) => Ok(reply),
-            Err(error) => match self.drop_connection(slot, &error) {
+        // The error of a read that is repeated, and the process that it was sent to.
+        let mut broken: Option<(RedisError, Option<String>)> = None;
+        loop {
+            let reached = self.reach(slot).await;
+            let (is_first, process) = (broken.is_none(), self.run_id_at(slot));
+            let mut connection = match (reached, broken.take()) {
+                (Ok(connection), None) => connection,
+                (Ok(connection), Some((_, before))) if before == process => connection,
+                (Err(error), None) => return Err(error),
+                // Another process may have lost what the caller has read before.
+                (_, Some((error, _))) => return Err(error),
+            };
+            self.sent += ask.commands();
+            let error = match ask.send(&mut connection).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let may_be_repeated = is_first && ask.may_be_repeated_after(&error);
+            match self.drop_connection(slot, &error) {
+                error if may_be_repeated => broken = Some((error, process)),
                 error if error.code() == Some("WRONGTYPE") => {
-                    Err(Box::pin(self.wrong_key(slot, ask)).await.unwrap_or(error))
+                    return Err(Box::pin(self.wrong_key(slot, ask)).await.unwrap_or(error));
                 }
-                error => Err(error),
-            },
+                error => return Err(error),
+            }
         }
+    }
+
+    fn run_id_at(&self, slot: u16) -> Option<String> {
+        self.peer(slot).map(|peer| peer.info.run_id.clone())
     }
 
     fn read<T: FromRedisValue>(&mut self, slot: u16, reply: Value) -> Result<T> {

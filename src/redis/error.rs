@@ -60,6 +60,14 @@ pub enum RedisError {
         /// Error of the TLS library.
         detail: String,
     },
+    /// The server requires a client certificate, and does not accept the one that was sent, if any.
+    #[error("{}", text!("redis-client-certificate", address = .address, reason = .detail))]
+    ClientCertificate {
+        /// Address.
+        address: String,
+        /// Error of the TLS library.
+        detail: String,
+    },
     /// The server is older than the scripts require.
     #[error("{}", text!("redis-too-old", address = .address, version = .version))]
     TooOld {
@@ -141,6 +149,7 @@ impl RedisError {
             ErrorKind::AuthenticationFailed => Self::Login { address, detail: quoted() },
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply(None),
             _ if is_certificate_rejected(error) => Self::Certificate { address, detail: text },
+            _ if is_client_rejected(error) => Self::ClientCertificate { address, detail: text },
             ErrorKind::InvalidClientConfig => Self::unusable_url(text),
             _ => Self::Away { address, detail: reason_of(error) },
         }
@@ -183,10 +192,28 @@ impl RedisError {
     }
 }
 
+fn tls_error(error: &DriverError) -> Option<&rustls::Error> {
+    io_error(error)?.get_ref()?.downcast_ref()
+}
+
 fn is_certificate_rejected(error: &DriverError) -> bool {
-    let tls = io_error(error).and_then(io::Error::get_ref);
-    let tls = tls.and_then(|error| error.downcast_ref::<rustls::Error>());
-    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+    matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_)))
+}
+
+fn is_client_rejected(error: &DriverError) -> bool {
+    use rustls::AlertDescription as Alert;
+    let Some(rustls::Error::AlertReceived(alert)) = tls_error(error) else { return false };
+    matches!(
+        alert,
+        Alert::CertificateRequired
+            | Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+    )
 }
 
 /// Server error; of a pipeline or transaction, that of the first failed command: EXECABORT follows it.

@@ -29,6 +29,7 @@ mod socket_path;
 pub mod stream;
 pub mod stream_stats;
 mod temp_data_dir;
+pub mod tls;
 mod url;
 
 pub use connect::{CLIENT_NAME, Redis};

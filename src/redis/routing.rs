@@ -2,7 +2,8 @@
 
 use futures::FutureExt as _;
 use redis::{
-    Arg, Cmd, Pipeline, RedisFuture, RedisResult, ScriptInvocation, Value,
+    Arg, Cmd, Pipeline, RedisError as DriverError, RedisFuture, RedisResult, ScriptInvocation,
+    Value,
     aio::{ConnectionLike, MultiplexedConnection},
 };
 
@@ -84,6 +85,18 @@ impl Ask<'_> {
         Ok(first)
     }
 
+    /// Whether it may be sent again after this error: its connection broke, and it only reads, so that it does not matter
+    /// whether the server has executed it. Not after a timeout: the caller has waited long enough.
+    pub(super) fn may_be_repeated_after(self, error: &DriverError) -> bool {
+        error.is_connection_dropped()
+            && match self {
+                Self::Command(cmd) => is_read(cmd),
+                Self::Pipe(pipe) => pipe.cmd_iter().all(is_read),
+                // What a script does is known to its caller only.
+                Self::Script(_) => false,
+            }
+    }
+
     pub(super) async fn send(self, connection: &mut MultiplexedConnection) -> RedisResult<Value> {
         match self {
             Self::Command(cmd) => cmd.query_async(connection).await,
@@ -91,6 +104,47 @@ impl Ask<'_> {
             Self::Script(script) => script.invoke_async(connection).await,
         }
     }
+}
+
+/// Whether a command changes nothing, or what it changes is the same if it is executed again (GETEX).
+fn is_read(cmd: &Cmd) -> bool {
+    let Some(Arg::Simple(name)) = cmd.args_iter().next() else { return false };
+    matches!(
+        &*name.to_ascii_uppercase(),
+        b"ECHO"
+            | b"EXISTS"
+            | b"GET"
+            | b"GETEX"
+            | b"GETRANGE"
+            | b"HEXISTS"
+            | b"HGET"
+            | b"HGETALL"
+            | b"HLEN"
+            | b"HMGET"
+            | b"HSCAN"
+            | b"HVALS"
+            | b"INFO"
+            | b"MGET"
+            | b"PING"
+            | b"PTTL"
+            | b"SCAN"
+            | b"SCARD"
+            | b"SISMEMBER"
+            | b"SMEMBERS"
+            | b"TIME"
+            | b"TYPE"
+            | b"XINFO"
+            | b"XLEN"
+            | b"XPENDING"
+            | b"XRANGE"
+            | b"XREVRANGE"
+            | b"ZCARD"
+            | b"ZCOUNT"
+            | b"ZMSCORE"
+            | b"ZRANGE"
+            | b"ZRANGEBYSCORE"
+            | b"ZSCORE"
+    )
 }
 
 /// Captures the keys of a script, which redis-rs passes only to a connection.
@@ -202,6 +256,26 @@ mod tests {
             let mut command = cmd(words.next().unwrap());
             command.arg(words.collect::<Vec<_>>());
             assert_eq!(first_key(&command), key.map(str::as_bytes), "{line}");
+        }
+    }
+
+    #[test]
+    fn only_reads_whose_connection_broke_are_repeated() {
+        let broken = || DriverError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        let slow = || DriverError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        let (get, set) = (cmd("get").arg("k").to_owned(), cmd("SET").arg("k").arg(1).to_owned());
+        assert!(Ask::Command(&get).may_be_repeated_after(&broken()));
+        assert!(!Ask::Command(&get).may_be_repeated_after(&slow()));
+        assert!(!Ask::Command(&set).may_be_repeated_after(&broken()));
+        let mut all = pipe();
+        all.cmd("GET").arg("k").cmd("PTTL").arg("k");
+        assert!(Ask::Pipe(&all).may_be_repeated_after(&broken()));
+        all.cmd("DEL").arg("k");
+        assert!(!Ask::Pipe(&all).may_be_repeated_after(&broken()));
+        let script = Script::new("return 1");
+        assert!(!Ask::Script(&script.prepare_invoke()).may_be_repeated_after(&broken()));
+        for write in ["XREADGROUP", "XCLAIM", "XADD", "DEL", "HSET", "EVALSHA", "WAIT", "PUBLISH"] {
+            assert!(!is_read(&cmd(write)), "{write}");
         }
     }
 

@@ -126,6 +126,8 @@ scripts! {
     LOGIN_CODE: with_pauses("login_code.lua");
     /// Checks a login code.
     LOGIN: with_pauses("login.lua");
+    /// Reads fresh values from the cache.
+    CACHE_READ: plain("cache_read.lua");
     /// Stores a value in the cache unless it was changed meanwhile.
     CACHE_STORE: plain("cache_store.lua");
     /// Claims an entry of another program's stream, or moves it to the dead letters of `attach`.

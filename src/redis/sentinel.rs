@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisConnectionInfo, TlsMode,
-    sentinel::{Sentinel, SentinelNodeConnectionInfo},
+    Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisConnectionInfo, RedisResult,
+    TlsCertificates, TlsMode,
+    sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType},
 };
 
 use seckill_model::reason::reason;
@@ -19,36 +20,62 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) struct Sentinels {
     addresses: Vec<ConnectionInfo>,
     service: String,
-    master: SentinelNodeConnectionInfo,
+    login: RedisConnectionInfo,
     address: String,
+    tls: Option<TlsCertificates>,
 }
 
 impl Sentinels {
-    /// `login` is that of the servers; the sentinels' credentials are in their addresses.
+    /// `login` is that of the servers; the sentinels' credentials and certificates are in their addresses.
     pub(super) fn new(
         addresses: Vec<ConnectionInfo>,
         service: String,
         login: RedisConnectionInfo,
         address: String,
+        tls: Option<TlsCertificates>,
     ) -> Self {
-        let master = SentinelNodeConnectionInfo::default().set_redis_connection_info(login);
+        Self { addresses, service, login, address, tls }
+    }
+
+    /// What redis-rs needs to ask the sentinels, and to connect to the primary that they report.
+    fn client(&self) -> RedisResult<SentinelClient> {
+        let addresses = self.addresses.iter().map(|info| info.addr().clone());
+        let mut builder =
+            SentinelClientBuilder::new(addresses, &self.service, SentinelServerType::Master)?
+                .set_client_to_redis_db(self.login.db())
+                .set_client_to_redis_protocol(self.login.protocol());
+        if let Some(user) = self.login.username() {
+            builder = builder.set_client_to_redis_username(user);
+        }
+        if let Some(password) = self.login.password() {
+            builder = builder.set_client_to_redis_password(password);
+        }
+        // The same for all of them.
+        let Some(first) = self.addresses.first() else { return builder.build() };
+        if let Some(user) = first.redis_settings().username() {
+            builder = builder.set_client_to_sentinel_username(user);
+        }
+        if let Some(password) = first.redis_settings().password() {
+            builder = builder.set_client_to_sentinel_password(password);
+        }
         // TLS applies to all connections or to none.
-        let master = match addresses.first().map(ConnectionInfo::addr) {
-            Some(ConnectionAddr::TcpTls { insecure: true, .. }) => {
-                master.set_tls_mode(TlsMode::Insecure)
-            }
-            Some(ConnectionAddr::TcpTls { .. }) => master.set_tls_mode(TlsMode::Secure),
-            _ => master,
-        };
-        Self { addresses, service, master, address }
+        if let ConnectionAddr::TcpTls { insecure, .. } = first.addr() {
+            let mode = if *insecure { TlsMode::Insecure } else { TlsMode::Secure };
+            builder = builder.set_client_to_redis_tls_mode(mode);
+        }
+        if let Some(tls) = &self.tls {
+            builder = builder.set_client_to_redis_certificates(tls.clone());
+        }
+        builder.build()
     }
 
     /// The primary, whose role was just confirmed.
     pub(super) async fn master(&self) -> Result<Client> {
         let away = |detail| RedisError::Away { address: self.address.clone(), detail };
-        let mut sentinel = Sentinel::build(self.addresses.clone())
-            .map_err(|error| RedisError::from_redis(&error, &self.address))?;
-        let asking = sentinel.async_master_for(&self.service, Some(&self.master));
+        let mut client =
+            self.client().map_err(|error| RedisError::from_redis(&error, &self.address))?;
+        // Boxed: its type is nested deeply, and is part of that of each task that may connect.
+        let asking = Box::pin(client.async_get_client());
         match tokio::time::timeout(SEARCH_TIMEOUT, asking).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.kind() == ErrorKind::MasterNameNotFoundBySentinel => {

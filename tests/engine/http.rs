@@ -34,8 +34,10 @@ use uuid::Uuid;
 /// The HTTP server of the node of a world, and a client.
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
+    /// That for operators, if they have their own.
+    pub(crate) admin: Option<SocketAddr>,
     client: Client,
-    stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
     ended: JoinHandle<Result<(), ServerError>>,
 }
 
@@ -49,20 +51,28 @@ pub(crate) struct Got {
 }
 
 impl Door {
-    fn open(world: &World) -> Self {
+    pub(crate) fn open(world: &World) -> Self {
         Self::with(world, |_| {})
     }
 
     pub(crate) fn with(world: &World, change: impl FnOnce(&mut HttpSettings)) -> Self {
+        Self::on(world, false, change)
+    }
+
+    /// With an address for operators, or without.
+    pub(crate) fn on(world: &World, admin: bool, change: impl FnOnce(&mut HttpSettings)) -> Self {
         let mut settings = HttpSettings::default();
         change(&mut settings);
-        let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (address, stop) = (server.address(), CancellationToken::new());
+        let any = "127.0.0.1:0".parse().unwrap();
+        let server = Server::bind(any).unwrap();
+        let server = if admin { server.with_admin(any).unwrap() } else { server };
+        let (address, admin, stop) =
+            (server.address(), server.admin_address(), CancellationToken::new());
         let (operator, stopping) = (world.node().operator().clone(), stop.clone());
         let snapshots = world.node().remote().snapshots;
         let ended =
             tokio::spawn(async move { server.run(&operator, snapshots, settings, stopping).await });
-        Self { address, client: http_client(), stop, ended }
+        Self { address, admin, client: http_client(), stop, ended }
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, token: &str) -> Got {
@@ -86,7 +96,17 @@ impl Door {
     }
 
     pub(crate) fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
-        let url = format!("http://{}{path}", self.address);
+        self.request_at(self.address, method, path, token)
+    }
+
+    pub(crate) fn request_at(
+        &self,
+        address: SocketAddr,
+        method: Method,
+        path: &str,
+        token: &str,
+    ) -> RequestBuilder {
+        let url = format!("http://{address}{path}");
         self.client.request(method, url).header("authorization", token)
     }
 
@@ -132,7 +152,7 @@ impl Door {
 }
 
 /// Logs users in as the tutorials do; returns their tokens.
-async fn log_in(world: &World, users: impl IntoIterator<Item = u64>) -> Vec<String> {
+pub(crate) async fn log_in(world: &World, users: impl IntoIterator<Item = u64>) -> Vec<String> {
     let (mut login, mut tokens) = (pipe(), Vec::new());
     for user in users {
         let token = Uuid::new_v4().simple().to_string();
@@ -480,7 +500,7 @@ async fn a_body_that_is_no_document_is_refused() {
 }
 
 /// A token of an operator.
-async fn operator_token(world: &World, name: &str) -> (u64, String) {
+pub(crate) async fn operator_token(world: &World, name: &str) -> (u64, String) {
     let (secret, now) = (Secret::new(), Millis::now());
     let id = world.store.create_token(&secret.digest(), Role::Operator, name, now).await.unwrap();
     (id, secret.reveal())

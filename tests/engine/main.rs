@@ -26,6 +26,7 @@ mod flush;
 mod groups;
 mod http;
 mod http_clients;
+mod http_connections;
 mod jobs;
 mod kills;
 mod load_test_outages;

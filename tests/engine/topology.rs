@@ -2,18 +2,26 @@
 
 use std::{
     collections::HashSet,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
-use crate::support::{
-    AUTHORITY, PATIENCE, TestCluster, TestRedis, TestSentinels, encrypted, wait_until,
+use crate::{
+    support::{
+        AUTHORITY, Behind, CERTIFICATE, CLIENT_CERTIFICATE, CLIENT_KEY, KEY as KEY_OF_SERVER,
+        PATIENCE, SERVICE, TestCluster, TestRedis, TestSentinels, encrypted, encrypted_for_clients,
+        sentinel_of, wait_until,
+    },
+    world::open_sqlite,
 };
 use futures::{FutureExt as _, StreamExt as _};
 use redis::{Script, Value, cmd, pipe};
+use seckill_engine::{heartbeat::take_name, servers::Servers};
 use seckill_model::reason::reason;
 use seckill_redis::{
     Connection, HOME, Layout, Redis, RedisError,
     stream::{self, ReadFrom},
+    tls::TlsFiles,
 };
 
 const KEY: &str = "{p0}:k";
@@ -449,6 +457,76 @@ async fn a_published_message_is_received_from_every_cluster_node() {
     assert_eq!(message.as_deref(), Some("m"));
 }
 
+/// Servers close connections that were idle for a while. Another process may have lost what was read before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_repeated_after_a_disconnection_and_what_may_have_been_done_is_not() {
+    let mut server = TestRedis::start();
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let (mut conn, shared) = (redis.connection(), redis.shared_connection());
+    let disconnect = || {
+        assert!(server.query::<u64>(&["CLIENT", "KILL", "TYPE", "normal"]) > 0, "it was connected")
+    };
+    conn.query::<()>(&set(KEY, "v")).await.unwrap();
+    shared.query::<()>(KEY, &set(KEY, "v")).await.unwrap();
+    for _ in 0..20 {
+        disconnect();
+        assert_eq!(conn.query::<String>(cmd("GET").arg(KEY)).await.unwrap(), "v");
+        assert_eq!(shared.query::<String>(KEY, cmd("GET").arg(KEY)).await.unwrap(), "v");
+        let mut read = pipe();
+        read.cmd("GETEX").arg(KEY).arg("PX").arg(60_000).cmd("PTTL").arg(KEY);
+        disconnect();
+        assert!(conn.pipe::<(String, i64)>(&read).await.unwrap().1 > 0);
+        assert!(shared.pipe::<(String, i64)>(KEY, &read).await.unwrap().1 > 0);
+    }
+    let increment = cmd("INCR").arg("{p0}:n").take();
+    disconnect();
+    let failed = [
+        conn.query::<u64>(&increment).await.unwrap_err(),
+        shared.query::<u64>(KEY, &increment).await.unwrap_err(),
+    ];
+    assert!(failed.iter().all(RedisError::is_away), "{failed:?}");
+    assert_eq!(conn.query::<Option<u64>>(cmd("GET").arg("{p0}:n")).await.unwrap(), None);
+    // A process that has lost it is not asked for what a task reads beside other things.
+    server.restart();
+    let error = conn.query::<Option<String>>(cmd("GET").arg(KEY)).await.unwrap_err();
+    assert!(error.is_away(), "{error:?}");
+    assert!(conn.query::<Option<String>>(cmd("GET").arg(KEY)).await.is_ok());
+}
+
+/// Until all keys of the slot have moved, a script about several of them is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_starts_waits_for_a_slot_that_moves() {
+    let cluster = TestCluster::start();
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_sqlite(dir.path()).await;
+    let keys = Layout::new(1, true);
+    let redis = Redis::from_url(&cluster.url()).unwrap();
+    let nodes = keys.home().nodes();
+    cluster.query::<u64>(&nodes, &["ZADD", &nodes, "1", "other"]);
+    let from = cluster.owner(&nodes).unwrap();
+    let to = (from + 1) % 3;
+    cluster.begin_to_move(&nodes, to);
+    let mut servers = Servers::new(&redis, &store, &keys);
+    let starting =
+        tokio::spawn(
+            async move { take_name(&mut servers, "node-m", "instance", 5_000, false).await },
+        );
+    wait_until(PATIENCE, "it has asked twice", async || {
+        let errors: String = cluster.node(from).query(&["INFO", "errorstats"]);
+        let count = |code: &str| {
+            let (_, rest) = errors.split_once(&format!("errorstat_{code}:count="))?;
+            rest.lines().next()?.trim().parse::<u64>().ok()
+        };
+        count("TRYAGAIN").unwrap_or(0) + count("ASK").unwrap_or(0) >= 2
+    })
+    .await;
+    assert!(!starting.is_finished());
+    cluster.move_slot(&nodes, to);
+    tokio::time::timeout(PATIENCE, starting).await.unwrap().unwrap().unwrap();
+    let score: Option<f64> = cluster.query(&nodes, &["ZSCORE", &nodes, "node-m"]);
+    assert!(score.is_some(), "it has its name");
+}
+
 /// A certificate of a private CA is no outage.
 #[tokio::test]
 async fn a_tls_server_is_trusted_by_the_configured_ca() {
@@ -460,12 +538,63 @@ async fn a_tls_server_is_trusted_by_the_configured_ca() {
     assert!(error.to_string().contains("--redis-ca"), "{error}");
 
     let dir = tempfile::tempdir().unwrap();
-    let ca = dir.path().join("ca.pem");
-    std::fs::write(&ca, AUTHORITY).unwrap();
-    let mut conn = Redis::trusting(&url, Some(&ca)).unwrap().connection();
+    let files = TlsFiles { ca: Some(pem(&dir, "ca.pem", AUTHORITY)), ..TlsFiles::default() };
+    let mut conn = Redis::with_tls(&url, &files).unwrap().connection();
     let pong: String = conn.query(&cmd("PING")).await.unwrap();
     assert_eq!(pong, "PONG");
 
-    let plain = Redis::trusting(&server.url(), Some(&ca)).map(|_| ()).unwrap_err();
+    let plain = Redis::with_tls(&server.url(), &files).map(|_| ()).unwrap_err();
     assert!(plain.to_string().contains("rediss://"), "{plain}");
+}
+
+fn pem(dir: &tempfile::TempDir, name: &str, content: &str) -> PathBuf {
+    let path = dir.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+/// Redis asks clients for a certificate unless `tls-auth-clients` is `no`: a single server, sentinels and the primary that
+/// they report, and the servers of a cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_certificate_is_sent_to_servers_that_require_one() {
+    let single = TestRedis::start();
+    let cluster = TestRedis::setup().args(&["--cluster-enabled", "yes"]).start();
+    let behind = |server: &TestRedis| Behind::Socket(server.socket().to_owned());
+    let at_cluster = encrypted_for_clients(behind(&cluster)).to_string();
+    for (setting, value) in [("ip", "127.0.0.1"), ("port", &at_cluster)] {
+        let name = format!("cluster-announce-{setting}");
+        cluster.query::<()>(&["CONFIG", "SET", &name, value]);
+    }
+    cluster.query::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    let monitored = encrypted_for_clients(behind(&single));
+    let sentinel = sentinel_of(monitored);
+    let at_sentinel = encrypted_for_clients(Behind::Port(sentinel.port()));
+    let dir = tempfile::tempdir().unwrap();
+    let ca = Some(pem(&dir, "ca.pem", AUTHORITY));
+    let (cert, key) = (pem(&dir, "c.pem", CLIENT_CERTIFICATE), pem(&dir, "k.pem", CLIENT_KEY));
+    let (stranger, its_key) = (pem(&dir, "s.pem", CERTIFICATE), pem(&dir, "sk.pem", KEY_OF_SERVER));
+    let with = |cert: Option<&PathBuf>, key: Option<&PathBuf>| TlsFiles {
+        ca: ca.clone(),
+        cert: cert.cloned(),
+        key: key.cloned(),
+    };
+    for url in [
+        format!("rediss://127.0.0.1:{monitored}"),
+        format!("rediss+cluster://127.0.0.1:{at_cluster}"),
+        format!("rediss+sentinel://127.0.0.1:{at_sentinel}/{SERVICE}"),
+    ] {
+        let ping = async |files: TlsFiles| {
+            let mut conn = Redis::with_tls(&url, &files)?.connection();
+            conn.query::<Option<String>>(cmd("GET").arg(KEY)).await
+        };
+        wait_until(PATIENCE, &url, async || ping(with(Some(&cert), Some(&key))).await.is_ok())
+            .await;
+        for files in [with(None, None), with(Some(&stranger), Some(&its_key))] {
+            let error = ping(files).await.unwrap_err();
+            assert!(matches!(error, RedisError::ClientCertificate { .. }), "{url}: {error:?}");
+            assert!(error.to_string().contains("--redis-cert"), "{error}");
+        }
+        let error = ping(with(Some(&cert), Some(&its_key))).await.unwrap_err();
+        assert!(matches!(error, RedisError::Url(_)), "{error:?}");
+    }
 }

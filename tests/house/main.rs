@@ -203,11 +203,13 @@ fn the_example_config_matches_the_defaults() {
         assert!(there.is_some(), "the example lacks engine.{}", name.0);
     }
     assert_eq!(engine.try_into::<Settings>().unwrap(), Settings::default());
-    let http = parsed.remove("http").expect("the table [http]");
+    let mut http = parsed.remove("http").expect("the table [http]");
     let fields = read("src/http/settings.rs");
     for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
         assert!(http.get(name.0).is_some(), "the example lacks http.{}", name.0);
     }
+    // An example value for a setting without a default.
+    assert!(http.as_table_mut().unwrap().remove("admin_listen").is_some());
     assert_eq!(http.try_into::<HttpSettings>().unwrap(), HttpSettings::default());
     let mut store = parsed.remove("store").expect("the table [store]");
     let fields = read("src/store/settings.rs");
@@ -236,6 +238,8 @@ fn the_example_config_matches_the_defaults() {
         "read_only",
         "redis",
         "redis_ca",
+        "redis_cert",
+        "redis_key",
         "theme",
     ];
     assert_eq!(names, expected);

@@ -2,13 +2,14 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
+    ffi::OsString,
     fs,
     net::TcpListener,
     os::unix::fs::PermissionsExt as _,
 };
 
 use crate::support::{
-    AUTHORITY, Background, CERTIFICATE, KEY, PATIENCE, Pty, Seckill, Terminal, came_true,
+    AUTHORITY, BINARY, Background, CERTIFICATE, KEY, PATIENCE, Pty, Seckill, Terminal, came_true,
     http_client, key, refused, wait_until,
 };
 use futures::{StreamExt as _, stream};
@@ -189,6 +190,11 @@ fn an_address_that_cannot_be_used_is_reported() {
     let address = taken.local_addr().unwrap().to_string();
     refused(serve(&address), 1, &format!("cannot listen on {address}"));
     refused(serve("0.0.0.0:0"), 2, "--insecure");
+    let admin =
+        |admin: &str| home.run(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", admin]);
+    refused(admin(&address), 1, &format!("cannot listen on {address}"));
+    refused(admin("0.0.0.0:0"), 2, "--insecure");
+    refused(admin("localhost"), 2, "--admin-listen");
     for wrong in ["", "localhost", "127.0.0.1", "127.0.0.1:x", "-1", "127.0.0.1:70000"] {
         refused(serve(wrong), 2, "--listen");
     }
@@ -202,6 +208,7 @@ fn an_address_that_cannot_be_used_is_reported() {
         (&["--listen", &address, "--read-only"][..], "--read-only"),
         (&["--listen", &address, "status"], "seckill serve"),
         (&["--insecure"], "--listen"),
+        (&["--admin-listen", "127.0.0.1:0"], "--listen"),
     ] {
         refused(home.run(args), 2, why);
     }
@@ -350,6 +357,127 @@ async fn a_door_with_a_certificate_speaks_tls_alone() {
     assert_eq!(answer.status(), 200);
     server.signal(Signal::TERM);
     server.wait(PATIENCE).expect_code(0);
+}
+
+/// The address for operators of `seckill serve`.
+fn admin_address(server: &Background) -> String {
+    let shown = server.stdout();
+    let line = shown.lines().find(|line| line.starts_with("Metrics")).unwrap();
+    let (_, address) = line.split_once("http://").unwrap();
+    address.trim_end_matches('.').to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_have_an_address_of_their_own_if_asked_for() {
+    let home = Seckill::new();
+    let file = home.file("config.toml");
+    fs::write(&file, "[http]\nadmin_listen = \"127.0.0.1\"\n").unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let wrong = home.run(&[&["serve"], &config[..]].concat());
+    refused(wrong, 2, "line 2, column 16: http.admin_listen must be an address with a port");
+    fs::write(&file, "[http]\nadmin_listen = \"127.0.0.1:0\"\n").unwrap();
+    let client = http_client();
+    let status = async |address: &str, path: &str| {
+        client.get(format!("http://{address}{path}")).send().await.unwrap().status().as_u16()
+    };
+    for args in [&["--admin-listen", "127.0.0.1:0"][..], &config] {
+        let (server, address) = serve(&home, args).await;
+        let mut admin = String::new();
+        wait_until(PATIENCE, "it names the other address", async || {
+            let is_shown = server.stdout().lines().any(|line| line.starts_with("Metrics"));
+            if is_shown {
+                admin = admin_address(&server);
+            }
+            is_shown
+        })
+        .await;
+        for path in ["/metrics", "/healthz"] {
+            assert_eq!(status(&admin, path).await, 200, "{path}");
+            assert_eq!(status(&address, path).await, 404, "{path}");
+        }
+        server.signal(Signal::TERM);
+        server.wait(PATIENCE).expect_code(0);
+    }
+    // What other hosts reach is said; a file of certificates that has no use is refused.
+    let server = home.spawn(&["serve", "--listen", "0.0.0.0:0", "--insecure"]);
+    wait_until(PATIENCE, "it says so", async || server.stdout().contains("--admin-listen")).await;
+    server.signal(Signal::TERM);
+    server.wait(PATIENCE).expect_code(0);
+    let ca = home.file("ca.pem");
+    for (content, named) in [(None, "ca.pem"), (Some(AUTHORITY), "rediss://")] {
+        if let Some(content) = content {
+            fs::write(&ca, content).unwrap();
+        }
+        let ca = ca.to_str().unwrap();
+        let at = ["--redis", "rediss://127.0.0.1:1"];
+        let args = if content.is_none() { &at[..] } else { &[] };
+        refused(home.run(&[args, &["--redis-ca", ca, "status"]].concat()), 2, named);
+    }
+    for alone in ["--redis-cert", "--redis-key"] {
+        let args = ["--redis", "rediss://127.0.0.1:1", alone, ca.to_str().unwrap(), "status"];
+        refused(home.run(&args), 2, "belong together");
+    }
+}
+
+/// A crowd that sends nothing takes only its part of the files that the process may open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_connections_leaves_files_to_the_engine() {
+    const LIMIT: usize = 512;
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "9"]).expect_code(0);
+    let file = home.file("config.toml");
+    fs::write(&file, "[http]\naddress_connections = 0\n").unwrap();
+    let limited = |set: &str, args: &[&str]| {
+        let shell = format!("ulimit {set} {LIMIT}; exec \"$@\"");
+        let mut all: Vec<OsString> =
+            ["-c", &shell, "sh", BINARY].iter().map(|it| OsString::from(*it)).collect();
+        all.extend(home.args(args));
+        Background::spawn("sh", &all, &home, &[])
+    };
+    let config = ["--config", file.to_str().unwrap()];
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let serve = [&config[..], &serve].concat();
+    // The soft limit alone is raised.
+    let mut server = limited("-S -n", &serve);
+    address_of(&mut server).await;
+    server.signal(Signal::TERM);
+    let said = server.wait(PATIENCE).expect_code(0).stdout;
+    assert!(!said.contains("LimitNOFILE"), "{said}");
+
+    let mut server = limited("-n", &serve);
+    let address = address_of(&mut server).await;
+    wait_until(PATIENCE, "it says so", async || {
+        server.stdout().contains("At most 240 connections of clients instead of 16,384")
+    })
+    .await;
+    let admin = admin_address(&server);
+    let mut crowd = Vec::new();
+    for _ in 0..LIMIT - 40 {
+        crowd.extend(tokio::net::TcpStream::connect(&address).await);
+    }
+    let client = http_client();
+    let metrics = async || {
+        let got = client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+        got.text().await.unwrap()
+    };
+    wait_until(PATIENCE, "its connections are taken", async || {
+        metrics().await.lines().any(|line| line == "seckill_http_connections 240")
+    })
+    .await;
+    // New connections to Redis and the database, and locks.
+    let ready = client.get(format!("http://{admin}/readyz")).send().await.unwrap();
+    assert_eq!(ready.status(), 200);
+    home.run(&["rush", "--voucher", "1", "--users", "20"]).expect_code(0);
+    home.run(&["jobs", "run", "check-ledger"]).expect_code(0);
+    wait_until(PATIENCE, "the node has written all", async || persisted(&home) == 9).await;
+    let log = fs::read_to_string(home.data_dir().join("seckill.log")).unwrap();
+    assert!(!log.contains("Too many open files"), "{log}");
+    drop(crowd);
+    server.signal(Signal::TERM);
+    server.wait(PATIENCE).expect_code(0);
+    let found = limited("-n", &["doctor"]).wait(PATIENCE).expect_code(0).stdout;
+    assert!(found.contains("open-files") && found.contains("240"), "{found}");
+    assert!(found.contains("LimitNOFILE"), "{found}");
 }
 
 /// Two servers share a sale: it is sold once, and every order that was given is written.

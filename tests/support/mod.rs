@@ -41,9 +41,12 @@ pub use proxy::{Cut, Proxy};
 pub use pty::{Pty, Terminal, key};
 pub use redis_server::TestRedis;
 pub use sandbox::Seckill;
-pub use sentinel::TestSentinels;
+pub use sentinel::{SERVICE, TestSentinels, sentinel_of};
 pub use server::{PASSWORD, Server};
-pub use tls::{AUTHORITY, CERTIFICATE, KEY, encrypted, http_client};
+pub use tls::{
+    AUTHORITY, Behind, CERTIFICATE, CLIENT_CERTIFICATE, CLIENT_KEY, KEY, encrypted,
+    encrypted_for_clients, http_client,
+};
 
 /// How long a test waits for an immediate effect: long enough for a loaded machine, and
 /// used up only by a failing test.

@@ -2,7 +2,8 @@
 
 use std::{
     fs::File,
-    os::unix::process::CommandExt as _,
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::{net::UnixStream, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::OnceLock,
@@ -153,6 +154,18 @@ impl TestRedis {
         let (name, args) = write.split_first().expect("a command");
         redis::cmd(name).arg(args).query::<()>(&mut connection)?;
         redis::cmd("WAIT").arg(replicas).arg(1_000).query(&mut connection)
+    }
+
+    /// The commands that it executes meanwhile, one line each, as MONITOR reports them.
+    pub async fn monitored(&self, work: impl AsyncFnOnce()) -> Vec<String> {
+        let mut monitor = UnixStream::connect(&self.socket).unwrap();
+        monitor.set_read_timeout(Some(PATIENCE)).unwrap();
+        monitor.write_all(b"MONITOR\r\n").unwrap();
+        let mut lines = BufReader::new(monitor).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("+OK"));
+        work().await;
+        self.query::<String>(&["ECHO", "end of work"]);
+        lines.take_while(|line| !line.contains("end of work")).collect()
     }
 
     /// Everything is in its file afterwards, and survives a kill. While the disk is busy, Redis postpones its writes: among

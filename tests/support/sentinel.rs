@@ -33,6 +33,12 @@ impl Setup {
     }
 }
 
+/// One sentinel that watches the server at this port.
+pub fn sentinel_of(port: u16) -> TestRedis {
+    let file = format!("sentinel monitor {SERVICE} 127.0.0.1 {port} 1\n");
+    TestRedis::setup().sentinel(file).start()
+}
+
 /// Servers and sentinels; the first server begins as the primary.
 #[derive(Debug)]
 pub struct TestSentinels {

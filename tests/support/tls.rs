@@ -11,8 +11,9 @@ use std::{
 
 use reqwest::{Certificate, Client};
 use rustls::{
-    ServerConfig, ServerConnection, StreamOwned,
+    ConfigBuilder, RootCertStore, ServerConfig, ServerConnection, StreamOwned, WantsVerifier,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::{WantsServerCert, WebPkiClientVerifier},
 };
 
 /// A test CA, valid for a century.
@@ -49,6 +50,41 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgVBZ6G79S6p5ZkmDj
 lMfHyMCYd5CPy4ehHKdR/nUXWyDaHFuDDrWpTUZKRy0HyXg1Ghh3wDEP
 -----END PRIVATE KEY-----
 ";
+/// The CA of clients, valid for a century.
+const CLIENT_AUTHORITY: &str = "-----BEGIN CERTIFICATE-----
+MIIBljCCATugAwIBAgIUSsYfN/71vifF43jFYPFYSBzAFukwCgYIKoZIzj0EAwIw
+HzEdMBsGA1UEAwwUc2Vja2lsbCB0ZXN0IGNsaWVudHMwIBcNMjYxMTI5MTMxMzU0
+WhgPMjEyNjExMDUxMzEzNTRaMB8xHTAbBgNVBAMMFHNlY2tpbGwgdGVzdCBjbGll
+bnRzMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEt+HekDdoFmYHT+ywfDIXkAvC
+XSsEFzM8tFuvBgBFbHwg3+Hml7yzhS03YfT6LLCJUQkW/8PZP13+Fdd/UG9jm6NT
+MFEwHQYDVR0OBBYEFF87ID8lXnVQxMHQCSDZ7HeP0Xc0MB8GA1UdIwQYMBaAFF87
+ID8lXnVQxMHQCSDZ7HeP0Xc0MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwID
+SQAwRgIhAOOSTqtjATUdWDdzvgpBJM+q6+UkKNO7e5Sbg2j4xy8QAiEAswMq6mHW
+XQjj4wVCCqt4BCgYbYGlBvd0MBdfgqDqvZs=
+-----END CERTIFICATE-----
+";
+/// A certificate of a client, signed by it.
+pub const CLIENT_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----
+MIIBljCCAT2gAwIBAgIUaotRN7vQs1/iFJGnLO6tAaSpJ9kwCgYIKoZIzj0EAwIw
+HzEdMBsGA1UEAwwUc2Vja2lsbCB0ZXN0IGNsaWVudHMwIBcNMjYxMTI5MTMxMzU0
+WhgPMjEyNjExMDUxMzEzNTRaMBIxEDAOBgNVBAMMB3NlY2tpbGwwWTATBgcqhkjO
+PQIBBggqhkjOPQMBBwNCAARA+rpVKXybCyXjr0CUUJ31M3FNWajL3/FM4zezmaYK
+jZz7vEsUgX3czitfnQ2vfNvG98wLXWP7mJyimhwpjIGqo2IwYDAJBgNVHRMEAjAA
+MBMGA1UdJQQMMAoGCCsGAQUFBwMCMB0GA1UdDgQWBBTNfR7icApsq/PS7gVuAHbA
+ojt1ADAfBgNVHSMEGDAWgBRfOyA/JV51UMTB0Akg2ex3j9F3NDAKBggqhkjOPQQD
+AgNHADBEAiBulib8hyhPxMnqnDrjZRDY+v9T/jbSAd9OPBXykue74gIgHrIUJ5M+
+9m5eLAE0mC32hftIDrFUwyvVYEvW4XZZx4o=
+-----END CERTIFICATE-----
+";
+/// Its key.
+pub const CLIENT_KEY: &str = "-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg33mYSCVrVVk3+daW
+o072tJbfnoSGonzks4Jlg6uNq3ehRANCAARA+rpVKXybCyXjr0CUUJ31M3FNWajL
+3/FM4zezmaYKjZz7vEsUgX3czitfnQ2vfNvG98wLXWP7mJyimhwpjIGq
+-----END PRIVATE KEY-----
+";
+/// The first byte of a TLS connection.
+const HANDSHAKE: u8 = 22;
 /// Poll interval of both sides.
 const TURN: Duration = Duration::from_millis(2);
 
@@ -60,40 +96,90 @@ pub fn http_client() -> Client {
     Client::builder().no_proxy().tls_certs_only([authority]).build().unwrap()
 }
 
+/// A server behind a proxy.
+#[derive(Clone, Debug)]
+pub enum Behind {
+    Socket(PathBuf),
+    Port(u16),
+}
+
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+impl Behind {
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Self::Socket(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(TURN))?;
+                Ok(Box::new(stream))
+            }
+            Self::Port(port) => {
+                let stream = TcpStream::connect(("127.0.0.1", *port))?;
+                stream.set_read_timeout(Some(TURN))?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+}
+
 /// Listens on a loopback port for the lifetime of the process, with a certificate for localhost
 /// signed by [`AUTHORITY`], and forwards to the socket.
 pub fn encrypted(socket: &Path) -> u16 {
-    let config =
-        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()],
-                PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap(),
-            )
-            .unwrap();
-    let (config, socket) = (Arc::new(config), socket.to_path_buf());
+    forward(Behind::Socket(socket.to_owned()), config().with_no_client_auth())
+}
+
+/// The same for clients with a certificate like [`CLIENT_CERTIFICATE`]; connections without TLS are
+/// forwarded as they are, as those of a sentinel to the server that it watches.
+pub fn encrypted_for_clients(server: Behind) -> u16 {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(CLIENT_AUTHORITY.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    forward(server, config().with_client_cert_verifier(clients.build().unwrap()))
+}
+
+fn config() -> ConfigBuilder<ServerConfig, WantsVerifier> {
+    ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+}
+
+fn forward(server: Behind, config: ConfigBuilder<ServerConfig, WantsServerCert>) -> u16 {
+    let chain = vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
+    let config = Arc::new(config.with_single_cert(chain, key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for outside in listener.incoming().flatten() {
-            let (config, socket) = (Arc::clone(&config), socket.clone());
-            std::thread::spawn(move || pass(outside, config, socket));
+            let (config, server) = (Arc::clone(&config), server.clone());
+            std::thread::spawn(move || pass(outside, config, &server));
         }
     });
     port
 }
 
 /// Ends when either side closes.
-fn pass(outside: TcpStream, config: Arc<ServerConfig>, socket: PathBuf) -> Option<()> {
-    let mut inside = UnixStream::connect(socket).ok()?;
+fn pass(mut outside: TcpStream, config: Arc<ServerConfig>, server: &Behind) -> Option<()> {
+    let mut inside = server.connect().ok()?;
+    let mut first = [0];
+    outside.peek(&mut first).ok()?;
     outside.set_read_timeout(Some(TURN)).ok()?;
-    inside.set_read_timeout(Some(TURN)).ok()?;
     let closing = outside.try_clone().ok()?;
-    let mut outside = StreamOwned::new(ServerConnection::new(config).ok()?, outside);
-    while copy(&mut outside, &mut inside).and_then(|()| copy(&mut inside, &mut outside)).is_ok() {}
+    if first == [HANDSHAKE] {
+        let mut outside = StreamOwned::new(ServerConnection::new(config).ok()?, outside);
+        exchange(&mut outside, &mut inside);
+        // With the alert, if the client was not accepted.
+        let _ = outside.conn.complete_io(&mut outside.sock);
+    } else {
+        exchange(&mut outside, &mut inside);
+    }
     closing.shutdown(Shutdown::Both).ok()
+}
+
+fn exchange(outside: &mut impl Stream, inside: &mut impl Stream) {
+    while copy(outside, inside).and_then(|()| copy(inside, outside)).is_ok() {}
 }
 
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {

@@ -185,6 +185,8 @@ fn no_fixed_default(key: &str) -> Option<Label> {
         "node" => Label("settings-default-generated-name"),
         "export_dir" => Label("settings-default-working-directory"),
         "store.ca" | "redis_ca" => Label("settings-default-system-certificates"),
+        "redis_cert" | "redis_key" => Label("settings-default-no-certificate"),
+        "http.admin_listen" => Label("settings-default-address-of-buyers"),
         _ => return None,
     })
 }
@@ -232,6 +234,7 @@ fn wanted(key: &str) -> String {
     let kind = match (key, default_of(key)) {
         ("store.tls", _) => return one_of(Tls::VARIANTS),
         ("store.synchronous", _) => return one_of(Synchronous::VARIANTS),
+        ("http.admin_listen", _) => Label("settings-wanted-address"),
         ("http.trusted_proxies", _) => Label("settings-wanted-networks"),
         (name, _) if name.starts_with("keys.") => Label("settings-wanted-keys"),
         (_, Some("true" | "false")) => Label("settings-wanted-boolean"),

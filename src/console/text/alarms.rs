@@ -221,7 +221,9 @@ fn reason(error: &Message) -> String {
             let seconds = millis as f64 / 1e3;
             text!("alarms-no-reply-within-s", seconds)
         }
-        Some(EngineError::Redis(RedisError::Certificate { detail, .. })) => detail,
+        Some(EngineError::Redis(
+            RedisError::Certificate { detail, .. } | RedisError::ClientCertificate { detail, .. },
+        )) => detail,
         Some(
             EngineError::Redis(
                 RedisError::Away { detail, .. }
