@@ -52,7 +52,8 @@ for i = 4, #KEYS, 4 do
     if cut_until and cut_until <= now then
       cuts[#cuts + 1] = (i - 4) / 4 + 1
     end
-    note_version(sale[5], KEYS[i + 3])
+    local cut = integer(redis.call('HGET', KEYS[i], 'cut')) or 0
+    note_version(sale[5], string.format('%.0f', integer(sale[6]) + cut), KEYS[i + 3])
     if raise_tally(KEYS[i + 3], KEYS[i + 2]) and not other then
       tallies[#tallies + 1] = KEYS[i + 3]
     end

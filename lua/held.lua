@@ -4,7 +4,8 @@
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 tally (hash)
 -- ARGV  none
 --
--- The state is lost as well if the sale itself has another version than the newest one.
+-- The state is lost as well if the sale itself has another version than the newest one. The initial stock is that of the tally
+-- if the sale has none.
 --
 -- Returns {version, title, begin, end, state, limit, created, shard, initial, sum, buyers}, each but the last one false if it
 -- is lost; {} if there is no such key, or that of the sale has another type. The sum is that of the stock and the buyers, which
@@ -28,5 +29,10 @@ if newest and newest ~= integer(sale[10]) then
   -- They are those of an older version, or of none.
   sale[4] = false
 end
+local initial = with_cut(integer(sale[8]))
+if not initial then
+  local noted = redis.pcall('HMGET', KEYS[4], 'version', 'initial')
+  initial = newest and integer(noted[1]) == newest and integer(noted[2]) and noted[2]
+end
 return {newest or false, sale[1], sale[2], sale[3], sale[4], sale[5], sale[6], sale[7],
-  with_cut(integer(sale[8])) or false, with_cut(is_sum and stock + buyers) or false, buyers}
+  initial or false, with_cut(is_sum and stock + buyers) or false, buyers}

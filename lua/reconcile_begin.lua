@@ -31,7 +31,7 @@ local function take()
   if not integer(version) or integer(version) <= integer(ARGV[4]) then
     redis.call('HSET', KEYS[1], 'version', ARGV[4], 'title', ARGV[5], 'begin', ARGV[6], 'end', ARGV[7],
       'state', ARGV[8], 'initial', ARGV[9], 'limit', ARGV[10], 'created', ARGV[11], 'shard', ARGV[13])
-    note_version(ARGV[4], KEYS[4])
+    note_version(ARGV[4], ARGV[9], KEYS[4])
     return ARGV[4]
   end
   return version

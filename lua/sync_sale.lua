@@ -81,6 +81,7 @@ local function sell_least(sale, stock)
   redis.call('HSET', KEYS[1], 'state', state, 'begin', string.format('%.0f', begin), 'end', string.format('%.0f', last),
     'limit', string.format('%.0f', limit), 'initial', string.format('%.0f', pieces), 'title', ARGV[2], 'shard', ARGV[12])
   redis.call('SET', KEYS[2], string.format('%.0f', pieces - buyers))
+  note_version(ARGV[1], string.format('%.0f', pieces), KEYS[5])
   raise_seq(KEYS[1], KEYS[3])
 end
 
@@ -88,7 +89,7 @@ if ARGV[10] == 'new' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 th
   redis.call('HSET', KEYS[1], 'seq', 1, 'run', ARGV[11], unpack(fields))
   redis.call('SET', KEYS[2], ARGV[6])
   redis.call('HSET', KEYS[3], 'seq', 1)
-  note_version(ARGV[1], KEYS[5])
+  note_version(ARGV[1], ARGV[6], KEYS[5])
   highest_voucher()
   return 'taken'
 end
@@ -113,7 +114,7 @@ if sale[5] == ARGV[1] then
   if known[1] ~= ARGV[1] then
     local mended = not known[1] and mend_fields() or {}
     if #mended == 0 then
-      note_version(ARGV[1], KEYS[5])
+      note_version(ARGV[1], ARGV[6], KEYS[5])
       return 'known'
     end
     raise_seq(KEYS[1], KEYS[3])
@@ -128,7 +129,7 @@ end
 redis.call('SET', KEYS[2], string.format('%.0f', math.max(0, stock + integer(ARGV[6]) - integer(sale[6]))))
 redis.call('HDEL', KEYS[1], 'cutting', 'cut', 'cutter', 'cut_until')
 redis.call('HSET', KEYS[1], unpack(fields))
-note_version(ARGV[1], KEYS[5])
+note_version(ARGV[1], ARGV[6], KEYS[5])
 raise_seq(KEYS[1], KEYS[3])
 highest_voucher()
 return 'taken'

@@ -519,7 +519,7 @@ pub fn type_of(key: &str) -> Option<&'static str> {
         "orders" | "dead" => Some("stream"),
         "nodes" | "returned" => Some("zset"),
         "gone" | "trials" => Some("set"),
-        "stock" | "stopped" => Some("string"),
+        "stock" | "stopped" | "deployment" => Some("string"),
         "instances" | "reconciled" | "rates" | "http" | "refused" | "losses" | "watermark"
         | "sale" | "buyers" | "tally" => Some("hash"),
         _ => None,

@@ -1,6 +1,6 @@
 //! The audit log of a deployment on real servers: commands with figures before and after, and events.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::support::{MariaDb, Postgres};
 use crate::world::{NODE, World, newest, sale};
@@ -17,7 +17,10 @@ use seckill_engine::{
 use seckill_model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter};
 use seckill_store::{ActivityFilter, AuditEntry, NO_OPERATOR};
 use serde_json::Value;
-use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
+use sqlx::{
+    Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
+    migrate::Migrator,
+};
 
 /// The whole log, oldest first.
 async fn log(world: &World) -> Vec<AuditEntry> {
@@ -206,15 +209,17 @@ async fn read_only_observers_write_nothing() {
     assert_eq!(log(&world).await, before);
 }
 
-/// Drops the columns of newer schemas and leaves a row of the oldest.
-const OLDER: [&str; 5] = [
-    "ALTER TABLE tb_audit_log DROP COLUMN once",
-    "ALTER TABLE tb_audit_log DROP COLUMN figures_before",
-    "ALTER TABLE tb_audit_log DROP COLUMN figures_after",
-    "INSERT INTO tb_audit_log (at, operator, node, act, subject, result) \
-     VALUES (7, 'o', 'n', 'sale end', '#1', 'done')",
-    "DELETE FROM _sqlx_migrations WHERE description LIKE 'record%'",
-];
+/// A row of the oldest schema.
+const OLD: &str = "INSERT INTO tb_audit_log (at, operator, node, act, subject, result) \
+                   VALUES (7, 'o', 'n', 'sale end', '#1', 'done')";
+
+/// The migrations of a schema whose log had no figures yet.
+async fn older(dialect: &str) -> Migrator {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(dialect);
+    let mut migrator = Migrator::new(all).await.unwrap();
+    migrator.migrations = migrator.migrations.iter().filter(|it| it.version < 4).cloned().collect();
+    migrator
+}
 
 async fn is_read_still(url: &str) {
     let store = seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap();
@@ -240,29 +245,18 @@ async fn a_log_of_an_older_version_can_be_read() {
     let sqlite = format!("sqlite:{}", dir.path().join("t.db").display());
     let (mariadb, postgres) =
         (MariaDb::shared().database().await, Postgres::shared().database().await);
-    for url in [&sqlite, &mariadb, &postgres] {
-        seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap().close().await;
-    }
-    let script = |indexes: [&'static str; 2]| indexes.into_iter().chain(OLDER);
-    let plain = ["DROP INDEX uk_audit_once", "DROP INDEX idx_audit_at"];
-    let mut conn = SqliteConnection::connect(&sqlite).await.unwrap();
-    for sql in script(plain) {
-        conn.execute(sql).await.unwrap();
-    }
+    let mut conn = SqliteConnection::connect(&format!("{sqlite}?mode=rwc")).await.unwrap();
+    older("sqlite").await.run(&mut conn).await.unwrap();
+    conn.execute(OLD).await.unwrap();
     conn.close().await.unwrap();
     let mut conn = PgConnection::connect(&postgres).await.unwrap();
-    for sql in script(plain) {
-        conn.execute(sql).await.unwrap();
-    }
+    older("postgres").await.run(&mut conn).await.unwrap();
+    conn.execute(OLD).await.unwrap();
     conn.close().await.unwrap();
     let mut conn = MySqlConnection::connect(&mariadb).await.unwrap();
-    let of_table = [
-        "ALTER TABLE tb_audit_log DROP INDEX uk_audit_once",
-        "ALTER TABLE tb_audit_log DROP INDEX idx_audit_at",
-    ];
-    for sql in script(of_table) {
-        conn.execute(sql).await.unwrap();
-    }
+    older("mysql").await.run(&mut conn).await.unwrap();
+    conn.execute(OLD).await.unwrap();
+    conn.close().await.unwrap();
     for url in [&sqlite, &mariadb, &postgres] {
         is_read_still(url).await;
     }

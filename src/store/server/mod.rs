@@ -28,6 +28,8 @@ use crate::{
 
 /// Bound on an upgrade of the schema of a database that has orders.
 const UPGRADE: Duration = Duration::from_hours(1);
+/// The same for the creation of all tables: longer than for a statement of a running node, because nothing waits for it.
+const CREATE: Duration = Duration::from_secs(30);
 /// Maximum number of attempts of one, if other transactions hold locks that it needs.
 const UPGRADE_TRIES: u32 = 10;
 
@@ -186,7 +188,7 @@ where
     let (page, found) = preparing.await.map_err(no_answer)??;
     if let Some(state) = found {
         // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
-        let within = if state == State::Missing { settings.transaction() } else { UPGRADE };
+        let within = if state == State::Missing { CREATE } else { UPGRADE };
         let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
         let fault = |error| schema::fault(D::migrator(), D::DIALECT, error);
         migrated.map_err(no_answer)?.map_err(fault)?;
