@@ -2602,7 +2602,7 @@ error-short = cannot remove { $by ->
 error-sql-behind = SQL lacks the last changes of sale #{ $sale }, which Redis has; run 'seckill audit --repair', which copies the sale from Redis to SQL, then repeat the command
 error-stopped = the engine has stopped; quit and restart seckill
 error-stopping = the engine is stopping; try again once it is running
-error-unchecked = whether Redis has a newer version of sale #{ $sale } is unknown: it does not reply, refuses commands, or has lost a part of the sale. Nothing was changed; repeat the command once 'seckill status' passes. Meanwhile a running node can pause or end the sale
+error-unchecked = whether Redis has a newer version of sale #{ $sale } is unknown: it does not reply, refuses commands, or has lost a part of the sale. Nothing was changed; repeat the command once 'seckill status' passes
 
 ## event
 

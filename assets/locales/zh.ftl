@@ -2288,7 +2288,7 @@ error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；�
 error-sql-behind = SQL 缺少 #{ $sale } 最近的变更，而 Redis 中有：请先用 'seckill audit --repair' 将该场从 Redis 写入 SQL，再重新操作
 error-stopped = 引擎已停止，请退出后重新启动
 error-stopping = 引擎正在停止，请在其恢复运行后重试
-error-unchecked = 无法得知 Redis 中 #{ $sale } 的版本是否更新：Redis 无响应、拒绝命令，或丢失了该场的部分数据。未做任何修改，请在 'seckill status' 正常后重试；其间运行中的节点仍可暂停或结束该场
+error-unchecked = 无法得知 Redis 中 #{ $sale } 的版本是否更新：Redis 无响应、拒绝命令，或丢失了该场的部分数据。未做任何修改，请在 'seckill status' 正常后重试
 
 ## event
 

@@ -51,6 +51,13 @@ pub(super) enum Needs {
     Node,
 }
 
+impl Needs {
+    /// Whether the database has to be that of Redis: a benchmark in a database of its own leaves none of its keys there.
+    fn is_bound(self, config: &Config) -> bool {
+        self != Self::Benchmark || config.database.is_some()
+    }
+}
+
 /// All open resources. Release them with [`Context::close`], or use them with [`Context::run`].
 #[derive(derive_more::Deref)]
 pub(super) struct Context {
@@ -194,7 +201,7 @@ impl Context {
         };
         let former = self.store.former_shards().await?;
         self.deployment.keys = Layout::new(agreed, cluster).formerly(former.iter().copied());
-        if self.not_started.is_none() {
+        if self.not_started.is_none() && needs.is_bound(&self.config) {
             let mut servers = self.probed().await;
             match deployment::tie(&mut servers, read_only).await {
                 // Nothing is changed in a Redis that may belong to another database.
@@ -394,6 +401,7 @@ async fn open_database(
 ) -> Result<SharedStore> {
     let mut conn = redis.connection();
     let expected = match started {
+        Ok(()) if !needs.is_bound(config) => Ok(Expected::Any),
         Ok(()) => deployment::expected(&mut conn, &Layout::default()).await,
         Err(error) => Err(error.clone().into()),
     };

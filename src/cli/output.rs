@@ -69,6 +69,16 @@ impl Output {
         }
     }
 
+    /// What a command says while it runs and its user has to know, such as the port: with JSON on stderr, since stdout has
+    /// the document at the end.
+    pub(super) fn announce(self, text: &str) {
+        if self.json {
+            let _ = writeln!(io::stderr(), "seckill: {}", plain(text));
+        } else {
+            self.say(text);
+        }
+    }
+
     /// Progress message, for text output only.
     pub(super) fn say(self, text: &str) {
         if !self.json {

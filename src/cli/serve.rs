@@ -141,9 +141,11 @@ async fn serve(
     let url = |address: SocketAddr| format!("{}://{address}", server.scheme());
     let address = url(server.address());
     let (redis, database) = (context.redis.address(), context.store.describe());
-    context.out.say(&text!("cli-serve-started", node = name, address, redis, database));
+    context.out.announce(&text!("cli-serve-started", node = name, address, redis, database));
     match server.admin_address() {
-        Some(address) => context.out.say(&text!("cli-serve-admin", address = url(address))),
+        Some(address) => {
+            context.out.announce(&text!("cli-serve-admin", address = url(address)));
+        }
         None if !server.address().ip().is_loopback() => {
             context.out.say(&Label("cli-serve-no-admin"));
         }

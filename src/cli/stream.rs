@@ -104,7 +104,10 @@ impl StreamCommand {
     fn partition(&self) -> Option<u16> {
         match self {
             Self::Show { partition } | Self::RemoveConsumer { partition, .. } => *partition,
-            Self::Rewind(args) => args.partition,
+            Self::Rewind(RewindArgs { partition, to, .. }) => match to {
+                To::Entry { partition: of_entry, .. } => partition.or(*of_entry),
+                _ => *partition,
+            },
             Self::Claim(_) => None,
         }
     }

@@ -25,7 +25,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
 /// Rejects a mode in which a node can do nothing.
 pub(super) fn check(config: &Config) -> Result<()> {
     if config.read_only {
-        return Err(CliError::failed(Label("cli-work-read-only")));
+        return Err(CliError::usage(Label("cli-work-read-only")));
     }
     Ok(())
 }

@@ -828,7 +828,7 @@ fn what_prevents_a_migration_is_named() {
     has(&found, "a recovery has given up, without another order of their users: 1");
     let both_read_only =
         both.spawn("10", &["--yes", "--read-only", "--quiet", "1"], &[]).wait(LONG);
-    refused(both_read_only, 2, "read-only");
+    refused(both_read_only, 1, "read-only");
     assert_eq!(both.admit("10", 30).unwrap(), 2);
 
     // Rows that the engine cannot hold.

@@ -1,6 +1,6 @@
 //! `seckill bench`: each side does the same work, and a deployment is left unchanged.
 
-use crate::support::{LONG, MariaDb, Postgres, Ran, Seckill, TestRedis};
+use crate::support::{LONG, MariaDb, Postgres, Ran, Seckill, TestRedis, refused};
 
 const SMALL: [&str; 8] =
     ["bench", "persist", "--orders", "300", "--tutorial", "50", "--quick", "--json"];
@@ -34,13 +34,6 @@ fn is_written<const N: usize>(report: &serde_json::Value, sides: [(&str, u64); N
         assert!(figures["per_second"].as_f64().unwrap() > 0.0, "{report}");
         is_spread(&figures["spread"]);
     }
-}
-
-#[track_caller]
-fn refused(ran: Ran, code: i32, message: &str) {
-    let ran = ran.expect_code(code);
-    assert!(ran.stdout.is_empty() && ran.stderr.contains(message), "{ran}");
-    assert_eq!(ran.stderr.trim().lines().count(), 1, "{ran}");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::{Ran, Seckill, run};
+use crate::support::{LONG, Ran, Seckill, run, wait_until_blocking};
+use rustix::process::Signal;
 
 /// With `--json`, stdout is one document, also of a command that fails.
 fn document(ran: &Ran) -> Value {
@@ -99,4 +100,17 @@ fn each_command_prints_one_document_and_has_the_exit_code_of_its_kind() {
     let failed = home.run(&["sale", "pause", "99"]).expect_code(1);
     assert!(failed.stdout.is_empty() && !failed.stderr.is_empty(), "{failed}");
     assert!(run(&["--help"]).expect_code(0).stdout.contains("exit_code"));
+}
+
+#[test]
+fn a_server_names_its_port_while_its_document_is_due() {
+    let home = Seckill::new();
+    let server = home.spawn(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+    wait_until_blocking(LONG, "the port is named", || {
+        let said = server.stderr();
+        said.split_once("http://127.0.0.1:").is_some_and(|(_, port)| !port.starts_with('0'))
+    });
+    assert!(server.stdout().is_empty(), "{}", server.stdout());
+    server.signal(Signal::TERM);
+    assert_eq!(document(&server.wait(LONG).expect_code(0))["finished"], true);
 }

@@ -98,11 +98,11 @@ fn a_rewind_is_previewed_confirmed_and_executed() {
     let (id, first) = (last.as_str().unwrap(), first.as_str().unwrap());
     refused(
         home.run(&["stream", "rewind", "--to", &format!("{id}@1")]),
-        1,
+        2,
         "partition 1 does not exist",
     );
     let both = ["stream", "rewind", "--partition", "1", "--to", &format!("{id}@2")];
-    refused(home.run(&both), 1, "not in partition 1");
+    refused(home.run(&both), 2, "partition 1 does not exist");
     for bad in ["end", "yesterday", "1-2-3", ""] {
         refused(
             home.run(&["stream", "rewind", "--to", bad]),

@@ -346,7 +346,7 @@ async fn a_door_with_a_certificate_speaks_tls_alone() {
         (&*empty, &*key, &*empty),
         (&*other, &*key, &*other),
     ] {
-        refused(serve(chain, key), 1, named);
+        refused(serve(chain, key), 2, named);
     }
     refused(home.run(&["serve", "--tls-cert", &chain]), 2, "--tls-key");
     let args = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", &chain, "--tls-key", &key];
@@ -465,8 +465,11 @@ async fn a_crowd_of_connections_leaves_files_to_the_engine() {
     })
     .await;
     // New connections to Redis and the database, and locks.
-    let ready = client.get(format!("http://{admin}/readyz")).send().await.unwrap();
-    assert_eq!(ready.status(), 200);
+    wait_until(PATIENCE, "it is ready", async || {
+        let ready = client.get(format!("http://{admin}/readyz")).send().await.unwrap();
+        ready.status() == 200
+    })
+    .await;
     home.run(&["rush", "--voucher", "1", "--users", "20"]).expect_code(0);
     home.run(&["jobs", "run", "check-ledger"]).expect_code(0);
     wait_until(PATIENCE, "the node has written all", async || persisted(&home) == 9).await;

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::support::{LONG, PATIENCE, Seckill, Terminal, key, wait_until_blocking};
+use crate::support::{LONG, PATIENCE, Seckill, Terminal, key, refused, wait_until_blocking};
 
 /// Files of temporary servers.
 fn leftovers(home: &Seckill) -> usize {
@@ -88,8 +88,7 @@ fn work_that_cannot_be_done_is_rejected() {
         (&["schedule", "--cron", "0 0 0 30 2 ?"], "never fires"),
         (&["schedule", "--cron", "every 5s"], "not a cron expression"),
     ] {
-        let ran = home.run(&[&["lab"], args].concat()).expect_code(2);
-        assert!(ran.stdout.is_empty() && ran.stderr.contains(message), "{ran}");
+        refused(home.run(&[&["lab"], args].concat()), 2, message);
     }
     assert_eq!(leftovers(&home), 0);
 }
@@ -104,9 +103,7 @@ fn a_requested_database_is_used_or_an_error() {
         let databases = report["designs"].as_array().unwrap().iter().map(|it| &it["database"]);
         assert_eq!(databases.collect::<Vec<_>>(), ["sqlite", "mysql"], "{report}");
     } else {
-        let ran = ran.expect_code(3);
-        assert!(ran.stdout.is_empty(), "nothing was run: {ran}");
-        assert!(ran.stderr.contains("MySQL was not started: the server is not"), "{ran}");
+        refused(ran, 3, "MySQL was not started: the server is not");
     }
     assert_eq!((home.processes(), leftovers(&home)), (vec![], 0));
 }

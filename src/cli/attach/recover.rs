@@ -270,8 +270,13 @@ fn preview(plan: &Plan, profile: &Profile, max: u64) -> String {
         let seconds = plan.wait_ms / 1_000;
         text.push_str(&format!("{}\n", text!("attach-recover-waits", seconds)));
     }
-    if plan.is_replica.is_none() {
-        text.push_str(&format!("{}\n", Label("attach-replica-unknown")));
+    match plan.is_replica {
+        Some(true) => {
+            let (what, fix) = (Label("attach-replica"), Label("attach-replica-fix"));
+            text.push_str(&format!("! {what}; {fix}\n"));
+        }
+        None => text.push_str(&format!("{}\n", Label("attach-replica-unknown"))),
+        Some(false) => {}
     }
     if !plan.buyers_compared {
         text.push_str(&format!("{}\n", Label("attach-recover-no-buyers")));
