@@ -76,7 +76,7 @@ const DATA_DIR: &str = "--data-dir";
 /// Exit codes: 0, done, also with an empty list. 1, the command was rejected or failed, or its result is negative (the
 /// audit failed, nothing matched). 2, the arguments or settings are invalid or forbid it (--read-only), and the command
 /// was not tried. 3, Redis, the database or the data directory cannot be used, or rejects writes. 130, interrupted by a
-/// second Ctrl-C. With --json, a command that fails prints {"error": …, "exit_code": …}.
+/// second Ctrl-C. With --json, stdout is one document, also of a command that fails.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {

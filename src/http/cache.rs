@@ -79,9 +79,8 @@ impl Cache {
             let loading = self.clone().load_alone(keys.clone(), load());
             let loaded = self.loaders.spawn(loading).await.map_err(|_| Refusal::Defect)?;
             match (loaded, found) {
-                (Ok(Some(Ok(value))), _) => return Ok(value),
                 // A stale value is better than none.
-                (_, Some(Entry { value, .. })) => return Ok(value),
+                (Ok(Some(Ok(value))), _) | (_, Some(Entry { value, .. })) => return Ok(value),
                 (Ok(Some(Err(why))) | Err(why), None) => return Err(why),
                 (Ok(None), None) => {}
             }

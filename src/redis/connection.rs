@@ -195,9 +195,8 @@ impl Connection {
             let mut connection = match (reached, broken.take()) {
                 (Ok(connection), None) => connection,
                 (Ok(connection), Some((_, before))) if before == process => connection,
-                (Err(error), None) => return Err(error),
                 // Another process may have lost what the caller has read before.
-                (_, Some((error, _))) => return Err(error),
+                (Err(error), None) | (_, Some((error, _))) => return Err(error),
             };
             self.sent += ask.commands();
             let error = match ask.send(&mut connection).await {

@@ -71,7 +71,7 @@ impl<'k> Group<'k> {
 /// The values of groups with their places, in the order of the places.
 fn in_order<T>(
     count: usize,
-    groups: Vec<(Vec<usize>, Result<Vec<Option<T>>>)>,
+    groups: impl IntoIterator<Item = (Vec<usize>, Result<Vec<Option<T>>>)>,
 ) -> Vec<Result<Option<T>>> {
     let mut found: Vec<Result<Option<T>>> = (0..count).map(|_| Ok(None)).collect();
     for (places, values) in groups {

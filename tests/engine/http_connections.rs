@@ -39,6 +39,7 @@ async fn unread(address: SocketAddr) -> TcpStream {
 /// Ends a connection as a client does that has crashed: the server gets a reset.
 fn reset(stream: TcpStream) {
     stream.set_zero_linger().unwrap();
+    drop(stream);
 }
 
 /// The value of a metric, by its line up to the value.
@@ -273,7 +274,7 @@ async fn the_page_of_a_shop_is_read_at_once_and_reused() {
     let world = World::start().await;
     let door = Door::open(&world);
     for n in 0..VOUCHERS {
-        let mut details = VoucherDetails::titled(&format!("v{n}"));
+        let mut details = VoucherDetails::titled(format!("v{n}"));
         details.shop_id = Some(7);
         let mut servers = world.servers();
         let mut vouchers = Vouchers { servers: &mut servers };

@@ -464,7 +464,7 @@ async fn a_read_is_repeated_after_a_disconnection_and_what_may_have_been_done_is
     let redis = Redis::from_url(&server.url()).unwrap();
     let (mut conn, shared) = (redis.connection(), redis.shared_connection());
     let disconnect = || {
-        assert!(server.query::<u64>(&["CLIENT", "KILL", "TYPE", "normal"]) > 0, "it was connected")
+        assert!(server.query::<u64>(&["CLIENT", "KILL", "TYPE", "normal"]) > 0, "it was connected");
     };
     conn.query::<()>(&set(KEY, "v")).await.unwrap();
     shared.query::<()>(KEY, &set(KEY, "v")).await.unwrap();

@@ -1,4 +1,4 @@
-//! A connection pooler before PostgreSQL, like PgBouncer: it logs clients in by itself, and lends them connections to the
+//! A connection pooler before PostgreSQL, like `PgBouncer`: it logs clients in by itself, and lends them connections to the
 //! server.
 
 use std::sync::{

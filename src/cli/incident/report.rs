@@ -84,7 +84,7 @@ pub(super) async fn write(
     let runs = read(&sql, within(store.runs(None, RUNS))).await;
     let flow = read(&sql, within(store.order_flow(since, step_s, spans))).await;
     let pending = Box::pin(read(&redis, read_pending(context, sql.is_ok()))).await;
-    let dead = read(&redis, read_dead(context)).await;
+    let dead = Box::pin(read(&redis, read_dead(context))).await;
     let mut servers = context.probed().await;
     let audit =
         read(&redis.and(sql), audit(AUDIT_TIMEOUT, ledger::audit(&mut servers, None))).await;

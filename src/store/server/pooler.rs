@@ -1,6 +1,6 @@
 //! Recognizes a pooler in front of PostgreSQL that gives each transaction another session.
 //!
-//! Sessions have settings, prepared statements and a lock for upgrades. A pooler such as PgBouncer with `pool_mode =
+//! Sessions have settings, prepared statements and a lock for upgrades. A pooler such as `PgBouncer` with `pool_mode =
 //! transaction` would leave these to other clients. Nothing is set or prepared before the check has passed.
 
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use seckill_model::reason;
 use sqlx::{
     ConnectOptions as _, Connection as _, Executor as _, PgConnection, Postgres, Row as _,
+    error::DatabaseError,
     pool::PoolOptions,
     postgres::{PgConnectOptions, PgListener},
     raw_sql,
@@ -97,5 +98,5 @@ async fn session(conn: &mut PgConnection) -> Result<i32, sqlx::Error> {
 }
 
 fn is_rejected(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(|it| it.code()).is_some_and(|code| code == REJECTED)
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == REJECTED)
 }
