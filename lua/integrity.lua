@@ -66,8 +66,8 @@ local function newest_version(version, tally_key)
   return newest > 0 and newest or nil
 end
 
--- Notes the version of a sale and its pieces, with those of a cut in progress: if its other keys are lost, nothing else tells
--- how many it had, and its buyers would find none. An earlier version of this program, or one that still runs, does not.
+-- Notes the version of a sale and its pieces, with those of a cut in progress: if its other keys are lost, no other key
+-- says how many it had, and its buyers would find none. An earlier version of this program, or one that still runs, does not.
 local function note_version(version, initial, tally_key)
   local known = redis.pcall('HMGET', tally_key, 'version', 'initial')
   if known[1] ~= version or known[2] ~= initial then

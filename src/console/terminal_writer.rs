@@ -1,4 +1,4 @@
-//! Writes frames on a thread of its own: a terminal that is not read (a stopped multiplexer, a dead connection) delays nobody
+//! Writes frames on a thread of its own: a terminal that is not read (a stopped multiplexer, a dead connection) delays nothing
 //! but itself.
 
 use std::{
@@ -31,7 +31,7 @@ const FINISH_WITHIN: Duration = Duration::from_millis(300);
 /// How long it may take to discard the rest, and what the terminal has not read.
 const DISCARD_WITHIN: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
-/// How often a full terminal is tried again: a terminal whose output was discarded wakes nobody.
+/// How often a full terminal is tried again: a terminal whose output was discarded does not report that it has room.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// Hands frames to the thread, one at a time. The thread ends once this is dropped, at the latest with the next

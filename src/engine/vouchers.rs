@@ -229,8 +229,8 @@ impl Vouchers<'_> {
     /// The versions of shards that Redis holds, before a change that is written to SQL first. What SQL has is delivered before:
     /// then the change builds on a version that has the same content on both sides.
     ///
-    /// If Redis tells no version of the sale, only a change that `stops` it is made, without them: several others could pass
-    /// the versions that Redis has. Of a sale over shards, those that reply show whether SQL was set back.
+    /// If the version of the sale in Redis is unknown, only a change that `stops` it is made, without them: several others
+    /// could pass the versions that Redis has. Of a sale over shards, those that reply show whether SQL was set back.
     async fn held(&mut self, parts: &[SaleShard], stops: bool) -> Result<Vec<(ShardId, u64)>> {
         let (mut held, mut unchecked) = (Vec::new(), None);
         for part in parts.iter().filter(|part| part.state != SaleState::Archived) {

@@ -314,7 +314,7 @@ async fn nor_by_a_repair_without_a_node() {
     }
 }
 
-/// Redis does not reply, so nothing tells that SQL is behind: changes must not pass the versions of Redis.
+/// Redis does not reply, so that SQL is behind is not known: changes must not pass the versions of Redis.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_cannot_be_asked_a_sale_is_stopped_and_not_opened() {
     let (mut world, voucher) = sold_and_set_back().await;

@@ -163,7 +163,7 @@ impl Pty {
         true
     }
 
-    /// Runs `meanwhile` while nobody reads what the program writes, beyond a few kilobytes. The screen cannot be read.
+    /// Runs `meanwhile` while the output of the program is not read, beyond a few kilobytes. The screen cannot be read.
     pub fn unread_while<T>(&mut self, meanwhile: impl FnOnce(&mut Self) -> T) -> T {
         let shown = Arc::clone(&self.shown);
         let _unread = shown.lock();

@@ -101,7 +101,7 @@ impl Held {
         self.created.is_some_and(|created| created != known.created)
     }
 
-    /// Whether it tells all that decides when and to whom the sale sells, and how many pieces.
+    /// Whether it has all that decides when and to whom the sale sells, and how many pieces.
     pub(crate) fn is_whole(&self) -> bool {
         let pieces = self.initial.or(self.sum);
         let fields = (self.begin, self.end, self.state, self.limit, pieces);
@@ -110,7 +110,7 @@ impl Held {
 
     /// The sale that SQL has to adopt if it has `known` of the shard, or none; it has an older version of its own then, or
     /// the same one of another history. `None` if the keys name another sale that SQL
-    /// does not have, or nothing tells over how many shards it is spread.
+    /// does not have, or the number of its shards is unknown.
     ///
     /// What Redis has lost is what SQL has. If SQL is behind, that may be outdated: the sale is paused until an operator has
     /// looked at it. Where neither is known to be the newer one, each value is the one that sells less.

@@ -28,7 +28,7 @@ use crate::{
 
 /// Bound on an upgrade of the schema of a database that has orders.
 const UPGRADE: Duration = Duration::from_hours(1);
-/// The same for the creation of all tables: longer than for a statement of a running node, because nothing waits for it.
+/// Bound on the creation of all tables; longer than that on a transaction of a node, for which orders wait.
 const CREATE: Duration = Duration::from_secs(30);
 /// Maximum number of attempts of one, if other transactions hold locks that it needs.
 const UPGRADE_TRIES: u32 = 10;

@@ -92,7 +92,7 @@ async fn is_notified(
     Ok(matches!(notified, Ok(Ok(Some(_)))))
 }
 
-/// The process of the session that answers.
+/// The server process that executes the statements of a connection.
 async fn session(conn: &mut PgConnection) -> Result<i32, sqlx::Error> {
     raw_sql("SELECT pg_backend_pid()").fetch_one(conn).await?.try_get(0)
 }
