@@ -19,7 +19,10 @@ use seckill_engine::{
         snapshot::{Alarm, AlarmKind, Snapshot, SqlCopy},
     },
 };
-use seckill_model::{EntryId, Phase, ShardId, UserId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_model::{
+    EntryId, NewSale, OrderFilter, OrderTerms, Phase, ShardId, UserId, VoucherId, filter::Filter,
+    ledger::Finding,
+};
 use seckill_redis::{dead_letters, keys::node_of, stream};
 use sqlx::{AssertSqlSafe, Executor as _};
 
@@ -248,6 +251,36 @@ async fn what_hits_one_sale_stops_no_other(database: Database) {
     world.until("its end is an event", async || event(&world, "orders written").await).await;
     world.until("the alarm ends", async || !is_alarm(&world, bad)).await;
     world.until("for each process", async || !is_alarm_elsewhere(&world, bad).await).await;
+}
+
+/// Several sales whose orders are rejected, among them the newest: another one, of one shard or of two, sells on.
+async fn what_hits_several_sales_stops_no_other(database: Database) {
+    for shards in [1, 2] {
+        let world = World::on(database, shards, |settings| settings.consumer_batch = 20).await;
+        let good = world.create(NewSale { shards, ..sale(200) }).await;
+        let bad = [world.create(sale(200)).await, world.create(sale(200)).await];
+        reject(&world, database, &format!("NEW.voucher_id IN ({}, {})", bad[0], bad[1])).await;
+        world.hold().await;
+        for sale in [bad[0], bad[1], good] {
+            world.admit(sale, 1..=30).await;
+        }
+        world.release().await;
+        let written = async |sale: VoucherId| {
+            let filter = OrderFilter {
+                is: OrderTerms { voucher: Some(sale), ..OrderTerms::default() },
+                ..OrderFilter::default()
+            };
+            world.store.orders(&filter, None, 100).await.unwrap().len()
+        };
+        world.until("the good one is written", async || written(good).await == 30).await;
+        for sale in bad {
+            world.until("it is an alarm", async || is_alarm(&world, sale)).await;
+            assert_eq!(written(sale).await, 0);
+        }
+        accept(&world, database).await;
+        world.settled_and_balanced().await;
+        assert_eq!((dead(&world), written(bad[0]).await, written(bad[1]).await), (0, 30, 30));
+    }
 }
 
 /// Rows with negative IDs at the places of buyers, and a unique index that only the database knows.
@@ -538,6 +571,11 @@ macro_rules! on_each {
             #[tokio::test(flavor = "multi_thread")]
             async fn what_hits_one_order_makes_it_a_dead_letter() {
                 super::what_hits_one_order_makes_it_a_dead_letter(DATABASE).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn what_hits_several_sales_stops_no_other() {
+                super::what_hits_several_sales_stops_no_other(DATABASE).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]

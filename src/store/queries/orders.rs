@@ -26,6 +26,11 @@ const ORDER_COLUMNS: &str =
 const ORDINARY_COLUMNS: &str =
     "id, user_id, voucher_id, NULL AS place, status, create_time, pay_time, close_time";
 
+/// Other sales of which an order is tried before the database counts as accepting none.
+const OTHER_SALES: u32 = 100;
+/// Tries in a row that the database did not process, after which it counts as accepting none.
+const OUTAGES: u32 = 2;
+
 /// Why an order that was inserted for a trial was rejected.
 enum TryFault {
     /// By a unique key.
@@ -78,7 +83,7 @@ impl Store {
     }
 
     /// Finds out which orders the database accepts, after it rejected `like`: with a row of the same sale and another
-    /// buyer, which is rolled back. If that is rejected too, with a row of another sale.
+    /// buyer, which is rolled back. If that is rejected too, with rows of other sales, until one is accepted.
     ///
     /// # Errors
     /// The database accepts no order, for this reason.
@@ -89,17 +94,33 @@ impl Store {
             Ok(()) => return Ok(Accepts::Sale),
             Err(error) => error,
         };
-        let query = "SELECT MAX(voucher_id) FROM tb_seckill_voucher \
-             WHERE voucher_id <> $1 AND archive_time IS NULL";
-        let other: Result<Option<i64>> =
-            read!(self, |conn| conn.one(query, params![like.voucher_id]).await);
-        if let Ok(Some(voucher_id)) = other
-            && self.try_buyers(OrderRow { voucher_id, ..like }, now).await.is_ok()
-        {
-            return Ok(Accepts::OtherSales(refused));
+        let mut outages = 0;
+        for (voucher_id, shards) in self.other_sales(like.voucher_id).await.unwrap_or_default() {
+            // They count from 1.
+            let shard = i64::from(shards.is_some());
+            match self.try_buyers(OrderRow { voucher_id, shard, ..like }, now).await {
+                Ok(()) => return Ok(Accepts::OtherSales(refused)),
+                Err(error) if error.is_outage() => outages += 1,
+                Err(_) => outages = 0,
+            }
+            if outages == OUTAGES {
+                break;
+            }
         }
         self.database()?.sessions.note_failing(&refused);
         Err(refused)
+    }
+
+    /// The other sales, newest first, and the number of shards of those that are spread.
+    async fn other_sales(&self, voucher_id: i64) -> Result<Vec<(i64, Option<i64>)>> {
+        read!(self, |conn| {
+            let query = format!(
+                "SELECT voucher_id, shards FROM tb_seckill_voucher \
+                 WHERE voucher_id <> $1 AND archive_time IS NULL \
+                 ORDER BY voucher_id DESC LIMIT {OTHER_SALES}"
+            );
+            conn.rows(query, params![voucher_id]).await
+        })
     }
 
     /// Inserts an order like this one for a buyer who has none, and rolls back.
