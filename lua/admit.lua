@@ -38,7 +38,7 @@ if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
   return {'not_reconciled', ''}
 end
 
--- The tally is informational: a failed write is ignored.
+-- The counters of the tally are informational: a failed write is ignored.
 local function count(name, by)
   -- What is taken back may have been lost, or is not counted yet.
   if by < 0 then

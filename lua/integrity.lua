@@ -127,7 +127,7 @@ local function knows_less(known_last, sale_last, newest)
   return known_last and sale_last and is_before(known_last, sale_last) and not is_before(newest, sale_last)
 end
 
--- The tally is informational: a lost or rolled-back one is reset to the number of buyers. Returns whether it was.
+-- The counters of the tally are informational: those that were lost or rolled back are set to the number of buyers. Returns whether it was.
 local function raise_tally(tally_key, buyers_key)
   local buyers = count_buyers(buyers_key)
   if (integer(redis.pcall('HGET', tally_key, 'admitted')) or 0) >= buyers then

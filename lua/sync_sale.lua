@@ -65,7 +65,7 @@ local function is_split(sale)
 end
 
 -- Gives each field the value that sells less, that of SQL if the other is none. Pieces that are sold stay.
--- The same rule is in `sell_least` (src/engine/recovery/adoption.rs) and `rules::adopted` (src/store/rules.rs).
+-- The same rule is in `sell_least` (src/model/sale.rs) and `rules::adopted` (src/store/rules.rs).
 local function sell_least(sale, stock)
   local function number(text, wanted)
     return integer(text) or integer(wanted)

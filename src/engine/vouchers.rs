@@ -1,4 +1,4 @@
-//! Vouchers and sales: SQL first, Redis after the commit.
+//! Vouchers and sales: SQL first, Redis after the commit; but pieces are taken out of Redis first.
 
 use std::time::{Duration, Instant};
 

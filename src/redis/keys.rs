@@ -180,7 +180,8 @@ impl Layout {
     }
 
     /// Hash of a shard: title, begin, end, state, initial, limit, version, created, seq, and the run ID of the server on which it
-    /// was reconciled; `former` is the voucher ID that it had in an earlier version.
+    /// was reconciled; what a cut or a reconciliation in progress notes; `former` is the voucher ID that it had in an earlier
+    /// version.
     pub fn sale(&self, shard: ShardId) -> String {
         self.of_shard("sale", shard)
     }
@@ -200,7 +201,8 @@ impl Layout {
         [self.sale(shard), self.stock(shard), self.buyers(shard)]
     }
 
-    /// Hash: counters of admission results.
+    /// Hash: counters of admission results; the newest `version` of the sale and its `initial` stock, by which the other keys
+    /// of the sale are checked.
     pub fn tally(&self, shard: ShardId) -> String {
         self.of_shard("tally", shard)
     }

@@ -364,8 +364,8 @@ impl Migration {
 
     /// Collects the buyers beside the set of the service.
     async fn stage_buyers(&mut self, users: &[String]) -> Result<()> {
-        let nobody: &[String] = &[];
-        for page in std::iter::once(nobody).chain(users.chunks(PAGE)) {
+        let no_user: &[String] = &[];
+        for page in std::iter::once(no_user).chain(users.chunks(PAGE)) {
             let mut stage = scripts::ATTACH_STAGE.prepare_invoke();
             stage.key(self.mark()).key(self.staged()).arg(self.claimed()).arg(page);
             let reply = self.conn.invoke(&stage).await?;

@@ -8,7 +8,7 @@
 //! 2. `fence`: one script compares stock and buyers with the plan that the operator has seen, sets the mark `STOCK:moved`,
 //!    which names the deployment of the engine, the time at which the sale is created there, and the token, and renames
 //!    the stock key to `STOCK:moving`. The script of the service fails without a stock, so no user buys.
-//! 3. `compare`: the sale is read again. If it differs from the plan, `unfence` gives the key its name again.
+//! 3. `fence_and_import`: the sale is read again. If it differs from the plan, `unfence` gives the key its name again.
 //! 4. `import_sale`: one transaction inserts the sale and all its orders into the SQL of the engine. The sale moves with
 //!    this commit.
 //! 5. The engine loads the sale into Redis from its SQL, as it does when Redis has lost it. `carry` pays orders that the

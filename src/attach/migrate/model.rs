@@ -4,9 +4,11 @@
 //! each step, its lock may expire while it is stopped, so that another run begins beside it, a commit may arrive after
 //! its run has given up, and a key of the service may be changed while an operator is asked. Most steps have the names
 //! of the functions that take them. The others: `Compare` and `Import` are parts of `fence_and_import`, `Freeze` is
-//! `freeze_orders`, `PlanAgain` is `plan_back`, `Clear` is `forget_return`; the command line ends (`EndSale`) and
+//! `freeze_orders`, which `thaw_orders` undoes in `PlanAgain`, `PlanAgain` is `plan_back`, `Clear` is `forget_return`; the command line ends (`EndSale`) and
 //! archives (`Archive`) the sale of the engine, and asks the operator (`AskThere`, `AskBack`). `Rename` is a step of
 //! the former rule, which marks and renames separately.
+//!
+//! Not modelled: a return that thaws the orders after the tables of the service were written, because a later step failed.
 //!
 //! Bounds: three buyers for two units, of which one is sold at the start; three runs, two of them at a time; one change
 //! of a key by others; one failure to end the sale. Redis and SQL of the engine are taken as one: how they agree is the
@@ -422,7 +424,7 @@ impl World {
                 let conflict =
                     self.rows.iter().zip(self.at_engine).any(|(there, here)| *there > here);
                 if conflict || self.entries != 0 {
-                    // The orders are paid in the engine until somebody has decided.
+                    // The orders are paid in the engine until an operator has decided.
                     self.passes(rule, run)?;
                     self.is_frozen = false;
                     return Err(Next::End);

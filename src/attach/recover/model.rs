@@ -15,10 +15,14 @@
 //! | `Begin`, `Next`, [`Recovering::Compared`] | `Lasting::pass`, [`super::stock::Compared`] |
 //! | `Write` | `lua/attach_rebuild.lua` |
 //! | `Plan` | `Recovery::judge`: [`super::plan::Buyer`] |
-//! | `Take`, `Place`, `Acknowledge` | `lua/attach_take.lua`, `rows::place`, `Run::acknowledge` |
+//! | `Take`, `Place`, `Acknowledge` | `lua/attach_take.lua`, `rows::place` with `refusal::Confirm` (`lua/attach_confirm.lua`), `Run::acknowledge` |
 //! | the last entry of a user | [`super::newest::Newest`] |
 //! | `Kill`, `LockEnds` | the recovery ends at any step; the lease of the lock of a user (`USER_LEASE`) ends |
 //! | `Prompt` | [`super::plan::SalePlan::redis_stock`], compared in [`super::stock::Compared::target`]; the buyers to remove |
+//!
+//! Not modelled: buyers who are added to a set that was lost (`lua/attach_add_buyers.lua`), the replay of letters
+//! (`lua/attach_replay.lua`), and the removal of more buyers than one page, each page of which is compared with the moment
+//! again.
 //!
 //! **What is assumed.** Between its step in SQL and that in Redis, a service takes less time than from the end of the first
 //! of [`PASSES`] passes to the begin of the last, or it never takes the second step. What the set shows (the buyer of a

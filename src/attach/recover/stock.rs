@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_that_somebody_has_changed_since_the_plan_is_left() {
+    fn a_stock_that_has_changed_since_the_plan_is_left() {
         let plan = SalePlan {
             voucher_id: VoucherId(10),
             orders: Change { now: Some(3), after: Some(3) },

@@ -1,4 +1,4 @@
-//! A sale that SQL has lost, or has in an older version, is adopted from Redis (`adoption::adopt`, `Store::adopt_sale`)
+//! A sale that SQL has lost is adopted from Redis (`adoption::adopt`, `Store::adopt_sale`)
 //! while a process removes pieces from it, and another adopts it as well.
 //!
 //! | step | code |
@@ -9,7 +9,7 @@
 //! | `GiveUp`, `Expire` | a timeout of the commit; others no longer wait for the cut |
 //! | `Sync` | `sale_copy::sync` |
 //!
-//! A version that has two contents is the subject of `set_back`.
+//! A sale that SQL has in an older version, and a version that has two contents, are the subject of `set_back`.
 
 use stateright::{Model, Property};
 

@@ -6,7 +6,7 @@
 //! | `Start` | `Vouchers::take_out` reads the sale in SQL |
 //! | `Message::Cut` | `cut.lua` |
 //! | `Message::Commit` | `Store::restock` at the version that was seen |
-//! | `Message::Fence` | `Store::fence_sale`, by `Vouchers::undo` and by `sale_copy::sync` |
+//! | `Message::Fence` | `Store::fence_sale`, by `Vouchers::undo`, by `sale_copy::sync`, and for shards that did not reply to a stop by `Vouchers::write_state` |
 //! | `Message::Sync` | `sync_sale.lua`, by any process, with a row that was read earlier |
 //! | `GiveUp` | a timeout, a lost connection |
 //! | `PutBack` | `Vouchers::undo` |
@@ -16,8 +16,9 @@
 //! | `Replicate`, `FailOver`, `Flush` | a replica takes the state, replaces the primary; all keys are lost |
 //! | `Reconcile` | `Reconciler::sale`: `reconcile_begin.lua`, the fence, `restore.lua` and `reconcile_end.lua` |
 //!
-//! Not modelled: a sale that lost only its stock (`kept`), which is reconciled without the fence; and
-//! a version with two contents, which a reconciliation adopts first (`set_back`).
+//! Not modelled: a sale that lost only its stock (`kept`), which is reconciled without the fence; a version with two
+//! contents, which a reconciliation adopts first (`set_back`); and the wait for nodes that have promises to restore
+//! (`reconcile::await_restored`, `restored.lua`), without which `cut.lua` removes nothing.
 
 use std::collections::BTreeSet;
 

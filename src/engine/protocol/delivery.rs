@@ -9,6 +9,8 @@
 //! | `GiveUp` | the process that delivers ends, or an error makes it begin again |
 //! | `Expire` | the lease of the process that reconciles; another one takes over |
 //! | `Damage` | a key of the sale is lost |
+//!
+//! Not modelled: the other process notes that what it has loaded is delivered (`Reconciler::note_delivered`).
 
 use stateright::{Model, Property};
 
@@ -19,8 +21,8 @@ use super::{
 
 #[derive(Clone, Debug)]
 struct Delivery {
-    /// A change counts as delivered only once `sync_sale.lua` confirms it. A reconciliation that found the sale whole did
-    /// as well.
+    /// A change counts as delivered only once `sync_sale.lua` confirms it. By the former rule, so did a reconciliation that
+    /// found the sale whole.
     confirms: bool,
     damages: u8,
 }

@@ -1,12 +1,13 @@
-//! The protocols of the engine as small state machines, which tests explore exhaustively: each message between a process
-//! and a server may be lost, delayed or executed after its sender has given up, a process may stop at any step for any
-//! time, leases expire at any moment, and Redis may be rolled back or emptied.
+//! The protocols of the engine as small state machines, which tests explore exhaustively. The steps that a module lists are
+//! its faults as well: messages that are lost, delayed, or executed after their sender has given up, processes that stop at
+//! any step for any time, leases that expire at any moment, a Redis that is rolled back or emptied. What it leaves out is
+//! listed as not modelled.
 //!
 //! [`sale`] holds the scripts and statements that change a sale; each is named after the code that it stands for. The
 //! other modules are one protocol each: its processes, its faults, and what must hold in every state. Where a protocol
 //! was changed because it failed, the old rule stays as a variant: a test shows that the model finds its defect.
 //!
-//! `DEPTH=2 cargo test -p seckill-engine protocol -- --nocapture` explores larger bounds.
+//! `DEPTH=2 cargo test -p seckill-engine protocol -- --nocapture` explores larger bounds where a module has them.
 
 mod adopt;
 mod cut;

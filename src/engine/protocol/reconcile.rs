@@ -3,11 +3,15 @@
 //!
 //! | step | code |
 //! | --- | --- |
-//! | `Buy`, `Write` | `admit.lua`, `Store::write_orders` |
+//! | `Buy`, `Write` | `admit.lua`, once the node has awaited the other (`await_peers`); `Store::write_orders` |
 //! | `Close`, `GiveBack`, `Record` | `Store::close_overdue`, `give_back.lua`, `Store::gave_back` |
-//! | `Step` | a node: `reconcile_begin.lua`, `Store::live_orders`, `restore.lua`, `restore_open`, `remove_closed`, `reconcile_end.lua`, `await_peers` |
+//! | `Step` | a node: `reconcile_begin.lua`; `Store::live_orders` with `restore.lua`; `restore_open` with its promises; |
+//! | | `remove_closed`; `reconcile_end.lua` |
 //! | `Expire` | the lease of a node that reconciles; another one takes over |
 //! | `Flush` | Redis loses all keys |
+//!
+//! Not modelled: orders that only the stream or a dead letter has (`under_way`), the removal of closed orders before the
+//! buyers are restored, the fence of a cut (`cut`), and a node that does not confirm within `GRACE` and is given up.
 
 use stateright::{Model, Property};
 

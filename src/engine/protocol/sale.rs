@@ -64,7 +64,8 @@ pub(super) enum Synced {
     Damaged,
 }
 
-/// What `reconcile_begin.lua` replies. `Closed` stands for `begun`; `kept`, `oversold` and `other` are not modelled.
+/// What `reconcile_begin.lua` replies. `Closed` stands for `begun`; `Busy` for its reply while a cut is in progress, which the
+/// former rule waited for; `kept`, `unsure`, `lost`, `oversold` and `other` are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Start {
     Whole,

@@ -38,8 +38,9 @@ const DELIVER_EVERY: Duration = Duration::from_millis(500);
 /// just created.
 ///
 /// # Errors
-/// [`EngineError::NotLoaded`] if Redis has not confirmed the change, SQL is unreachable, or Redis has another sale with
-/// that ID; the change is delivered later. [`EngineError::SqlBehind`] if Redis has a newer version than SQL.
+/// [`EngineError::NotLoaded`] if Redis has not confirmed the change, which is delivered later; [`EngineError::SqlBehind`] if it
+/// has a newer version than SQL; those of SQL, of another sale in Redis with that ID, and of a sale whose keys are lost
+/// repeatedly.
 pub(crate) async fn deliver(servers: &mut Servers, sale: &SaleShard, how: &str) -> Result<()> {
     let shard = sale.id;
     let confirmed = async {
