@@ -10,8 +10,8 @@
 -- Entries that are read at once.
 local MOST = 1000
 
--- The arguments from `at` on: user, empty if no promise is asked for; 1 if the plan has seen no stock, so that a missing
--- stock will do, whether or not the user is a buyer; ID of the last entry that was read; field and value of the sale, field
+-- The arguments from `at` on: user, empty if no promise is asked for; 1 if a missing stock of the sale will do, whether or
+-- not the user is a buyer; ID of the last entry that was read; field and value of the sale, field
 -- of the user, field and value of the order.
 --
 -- Returns 1 if it does, 0 if it does not: the user is no buyer, or has bought again since, which is another order. Returns

@@ -1155,7 +1155,8 @@ impl<'r> Run<'r> {
         take.arg(idle).arg(why);
         take.arg(planned.consumer.as_deref().unwrap_or_default()).arg(planned.place());
         take.arg(self.lease.owner()).arg(USER_LEASE.as_millis() as u64);
-        take.arg(&promise_of(profile, asked, planned.buyer, &self.newest));
+        let without_stock = planned.buyer != Buyer::Member;
+        take.arg(&promise_of(profile, asked, without_stock, &self.newest));
         take.arg(&planned.behind).arg(&self.skipped);
         let TakeReply(taken) = self.recovery.conn.invoke(&take).await?;
         Ok(taken)
@@ -1179,22 +1180,21 @@ impl<'r> Run<'r> {
         let mut moment = moment.clone();
         let mut pages: Vec<&[String]> = removed.chunks(PAGE).collect();
         let last = pages.pop().unwrap_or_default();
-        let mut is_changed = false;
+        let mut left = &mut lines[..];
         for (page, target) in pages.into_iter().map(|it| (it, None)).chain([(last, target)]) {
-            match self.rebuild_page(plan.voucher_id, &moment, target, page).await? {
-                Some(next) => moment = next,
-                None => is_changed = true,
-            }
-            if is_changed {
-                break;
-            }
+            let rebuilt = self.rebuild_page(plan.voucher_id, &moment, target, page).await?;
+            let Some(next) = rebuilt else {
+                self.done.stale.push(plan.voucher_id);
+                return self.record(plan.voucher_id, left, "stale");
+            };
+            moment = next;
             self.done.removed_buyers += page.len() as u64;
             self.done.stocks += u64::from(target.is_some());
+            let (done, rest) = left.split_at_mut(page.len() + usize::from(target.is_some()));
+            self.record(plan.voucher_id, done, "done")?;
+            left = rest;
         }
-        if is_changed {
-            self.done.stale.push(plan.voucher_id);
-        }
-        self.record(plan.voucher_id, &mut lines, if is_changed { "stale" } else { "done" })
+        Ok(())
     }
 
     /// The script that changes a sale; `None` if it has changed since that moment.
@@ -1277,18 +1277,18 @@ impl<'r> Run<'r> {
     }
 }
 
-/// The arguments of `lua/promise.lua`.
+/// The arguments of `lua/promise.lua`; with `without_stock`, a missing stock of the sale will do.
 fn promise_of(
     profile: &Profile,
     asked: Option<&Order>,
-    planned: Buyer,
+    without_stock: bool,
     newest: &Newest,
 ) -> [String; 8] {
     let text = |of: fn(&Order) -> String| asked.map_or_else(String::new, of);
     let names = &profile.entry;
     [
         text(|it| it.user.to_string()),
-        u8::from(planned != Buyer::Member).to_string(),
+        u8::from(without_stock).to_string(),
         newest.seen().to_owned(),
         names.voucher.clone(),
         text(|it| it.voucher.to_string()),

@@ -31,7 +31,7 @@ pub struct Report {
     /// What needs attention, the most urgent first.
     #[serde(serialize_with = "with_urgency")]
     pub alarms: Vec<Alarm>,
-    /// What was not compared or not seen, so that it can raise no alarm.
+    /// What was not compared or not seen, so that it can raise no alarm, and why a difference may be none.
     #[serde(serialize_with = "sentences")]
     pub not_compared: Vec<Reason>,
 }

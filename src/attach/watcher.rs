@@ -340,6 +340,9 @@ impl Watcher {
         let mut not_compared =
             self.not_compared(&sales, &orders, stream.is_some(), &in_flight, locks.as_ref());
         not_compared.extend(unread_letters);
+        if self.database.is_replica().await? == Some(true) {
+            not_compared.insert(0, reason!("attach-replica-read"));
+        }
         self.stream_alarms(now, stream.as_ref(), in_flight, has_sold, &mut alarms);
         alarms.sort();
         Ok(Report {

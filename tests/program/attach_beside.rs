@@ -283,6 +283,28 @@ fn an_entry_is_not_taken_once_its_sale_has_moved() {
     assert_eq!(service.logged("moved").len(), 1);
 }
 
+/// It has no stock in Redis, so it may have moved to an engine. SQL had nothing left for it when the plan was made, and has
+/// by now.
+#[test]
+fn an_entry_of_a_sale_that_may_have_moved_becomes_no_order() {
+    let service = Service::start();
+    service.loaded_sale(SALE, 10);
+    assert_eq!(service.buy(1), 0);
+    service.receive_without_order();
+    service.sql("UPDATE tb_seckill_voucher SET stock = 0");
+    service.query(&["DEL", "seckill:stock:10"]);
+    service.entries_are_stuck();
+    let url = service.redis.url();
+    let args = service.args(&url, &["recover", "--operate", "--stuck", "1", "--reason", "x"]);
+    let mut pty = service.home.pty(&args, 120, 40, &[]);
+    pty.wait_for_text("[y/N]");
+    service.sql("UPDATE tb_seckill_voucher SET stock = 10");
+    pty.send("y\r");
+    pty.exit_status(PATIENCE);
+    assert_eq!(service.sql_figures(), (10, 0, 0));
+    assert_eq!(service.logged("moved").len(), 1);
+}
+
 /// The service gives a piece back in Redis while the operator reads the plan: wherever the entry waits, nothing is written.
 #[test]
 fn an_entry_whose_buyer_was_given_back_since_the_plan_becomes_no_order() {
@@ -1113,7 +1135,10 @@ fn nothing_is_taken_if_the_database_is_a_replica_that_takes_writes() {
     nothing_is_taken_without_writes(&service, "is a replica", 1);
     let checks = service.doctor(1, &[]);
     assert!(checks.to_string().contains("is a replica"), "{checks}");
+    let limits = || service.status(0, &[])["not_compared"].to_string();
+    assert!(limits().contains("is a replica"), "{}", limits());
     set(leave);
+    assert!(!limits().contains("is a replica"), "{}", limits());
     assert_eq!(service.recover(0, &["--stuck", "1"])["is_replica"], false);
     assert_eq!(service.operate(0, &[])["applied"]["replayed"], 3);
     // A user without the privilege learns that it is unknown.

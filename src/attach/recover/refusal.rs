@@ -15,7 +15,7 @@ use seckill_redis::{Connection, scripts};
 use seckill_store::{StoreError, plain::PlainConnection};
 
 use super::{
-    EntryPlan, Newest, Order, Recovery, Run,
+    Buyer, EntryPlan, Newest, Order, Recovery, Run,
     lease::{Lease, USER_LEASE},
     promise_of,
     rows::{Confirmed, Facts, Placed, is_outage, place, try_write},
@@ -107,6 +107,15 @@ impl Run<'_> {
         order: Order,
     ) -> Result<Outcome> {
         let (started, mut proofs) = (Instant::now(), 0);
+        if planned.buyer == Buyer::MaybeMoved {
+            // It could not be written when it was planned. If it could be by now, it may be sold by an engine as well.
+            let profile = &self.recovery.profile;
+            let facts = Facts::read(&self.database, conn, profile, &[order]).await?;
+            return Ok(match facts.judge(&Ok(order)) {
+                (Verdict::Stuck, _) => Outcome::Moved,
+                (verdict, other) => Outcome::Judged(verdict, other),
+            });
+        }
         if let Some(fault @ OrderError::BoughtAgain { .. }) = &planned.fault {
             let profile = &self.recovery.profile;
             let facts = Facts::read(&self.database, conn, profile, &[order]).await?;
@@ -267,7 +276,8 @@ impl Confirm<'_> {
                 confirm.key(lock);
             }
             confirm.arg(lease.owner()).arg(USER_LEASE.as_millis() as u64);
-            confirm.arg(&promise_of(profile, Some(&order), planned.buyer, newest));
+            let without_stock = planned.buyer == Buyer::LostSale;
+            confirm.arg(&promise_of(profile, Some(&order), without_stock, newest));
             match redis.invoke::<u8>(&confirm).await? {
                 1 => return Ok(Confirmed::Yes),
                 2 => newest.read_on(redis, profile).await?,
