@@ -268,6 +268,18 @@ alarms-audit-failed =
                *[other] ; { $more } more
             }; see 'seckill audit'
     }
+alarms-clock-skew =
+    { $reader ->
+        [overview] The clock of Redis is { $by } { $side ->
+                [ahead] ahead of
+               *[behind] behind
+            } this host's: sales open and close by it. Synchronize the clocks (NTP).
+        [presenter] The clocks of Redis and this host differ by { $by }.
+       *[status] the clock of Redis is { $by } { $side ->
+                [ahead] ahead of
+               *[behind] behind
+            } this host's: sales open and close by it; synchronize the clocks of both hosts (NTP)
+    }
 alarms-consumer =
     { $reader ->
         [overview] { $consumer } { $state ->
@@ -1086,6 +1098,7 @@ attach-poison-gone = { $count ->
     } to the dead letters; an order that SQL does not have is lost.
 attach-replica = the database is a replica, which may lag behind: what it has written last is missing here
 attach-replica-fix = name the primary with --database; on a server that has been promoted, remove its source (RESET REPLICA ALL)
+attach-replica-read = The database is a replica, which may lag behind: a difference may be an order that it has not received yet. Name the primary with --database.
 attach-replica-unknown = Whether the database is a replica, which may lag behind, is unknown: its user may not run SHOW REPLICA STATUS. Name the primary with --database.
 attach-recover-acknowledged = acknowledged: their order was in SQL
 attach-recover-ask = { $entries ->
@@ -1098,7 +1111,7 @@ attach-recover-buyers = buyers without an order or entry
 attach-recover-buyers-added = buyers added
 attach-recover-buyers-removed = buyers removed
 attach-recover-buyers-skipped = buyers not added: they have no live order any more, or their sale was loaded again; plan again
-attach-recover-changed = left: their consumer has processed or received them again
+attach-recover-changed = left: their consumer has processed or received them again, or their sale is moving
 attach-recover-closed = buyers with only closed orders
 attach-recover-columns = an order cannot be written: table { $table } needs values for { $columns }, which have no default; nothing was changed
 attach-recover-counts = { $replays } to process, { $written } to acknowledge, { $dead } to copy to the dead letters.
@@ -1140,7 +1153,7 @@ attach-recover-no-stock = The stock in Redis is not compared: users are buying, 
 attach-recover-not-buyers = { $entries ->
     [one] 1 entry in flight is
    *[other] { $entries } entries in flight are
-} of a user who is no buyer in Redis: the service has given the piece back, or Redis has lost the buyer. Which of the two is unknown, so nothing is written. If it was given back: XACK { $stream } { $group } ENTRY. If not: SADD the user to the buyers ({ $buyers }). Then run the command again.
+} of a user who is no buyer in Redis: the service has given the piece back, or Redis has lost the buyer. Which of the two is unknown, so nothing is written. If it was given back: XACK { $stream } { $group } ENTRY, or XDEL { $stream } ENTRY if it was never delivered. If not: SADD the user to the buyers ({ $buyers }). Then run the command again.
 attach-recover-not-counted = not counted
 attach-recover-not-promised = left: the service has given their pieces back since the plan; plan again
 attach-recover-nothing = Nothing to recover.
@@ -1154,7 +1167,7 @@ attach-recover-rejects = the database accepts no order of sale #{ $voucher }{ $s
    *[other] {" "}and of other sales
 }: { $why }. Nothing was given up, and their entries wait for the next run. Correct the database, then run the command again
 attach-recover-replayed = orders written
-attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set and no buyer removed. Plan again.
+attach-recover-sale-stale = The plan is stale: sale #{ $voucher } has changed since, so its stock was not set, and not all of its buyers were removed. Plan again.
 attach-recover-stock-differs = sales whose stock differs
 attach-recover-stocks = stocks set in Redis
 attach-recover-stuck = stuck entries
@@ -1494,6 +1507,12 @@ cli-doctor-check = { $name ->
    *[other] { $name }
 }
 cli-doctor-chmod = run 'chmod go=' on each of them
+cli-doctor-clock = { $state ->
+    [same] that of Redis is the same within { $by }
+    [ahead] that of Redis is { $by } ahead of this host's
+   *[behind] that of Redis is { $by } behind this host's
+}
+cli-doctor-clock-set = synchronize the clocks of both hosts (NTP): sales open and close by the clock of Redis, jobs run by those of the nodes
 cli-doctor-commands = all required commands are allowed
 cli-doctor-data-loss = Possible data loss with these settings, by failure:
 cli-doctor-database = { $version }, { $place }
@@ -1538,6 +1557,8 @@ cli-doctor-skipped = skipped because of --read-only
 cli-doctor-small-window = the full console needs 80x24; enlarge the window
 cli-doctor-sync-aof = CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = CONFIG SET appendonly yes, and add it to redis.conf
+cli-doctor-zone = cron expressions are due in { $zone }, on every node; the zone of this host is { $host }
+cli-doctor-zone-set = set engine.jobs.time_zone in the configuration file to change it, and restart a node
 cli-done-but-not-logged = 'seckill { $command }' succeeded ({ $result }), but writing the audit log failed; record it manually
 cli-duplicate = duplicate
 cli-empty-filter = an empty filter matches everything; omit it, or pass --all
@@ -1664,7 +1685,7 @@ cli-orders-of-voucher = buyer { $user }, ordinary voucher #{ $voucher }
 cli-orders-pending = pending as { $entry }, { $of }; 'seckill pending list' shows its holder
 cli-orders-persisted = { $status }, { $of }, written { $written }
 cli-orders-undelivered = undelivered in the stream as { $entry }, { $of }
-cli-output-not-written = cannot write the output ({ $error })
+cli-output-not-written = cannot write the output ({ $error }); what the command has changed stays changed
 cli-paid = paid
 cli-partition = partition { $n }
 cli-partition-finding = partition { $n }: { $finding }
@@ -2606,6 +2627,10 @@ error-unchecked = whether Redis has a newer version of sale #{ $sale } is unknow
 
 ## event
 
+event-clock-skew = the clock of Redis is { $seconds } s { $side ->
+    [ahead] ahead of
+   *[behind] behind
+} that of this node
 event-dead-holds = dead, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -2634,7 +2659,7 @@ event-silent-holds = idle, holds { $pending ->
    *[other] { $pending } entries
 }
 event-stopped = normal shutdown
-event-unconfirmed = only { $replicas } of { $wanted } confirm orders
+event-unconfirmed = only { $replicas } of { $wanted } replicas confirm orders
 event-unknown-holds = not a known node, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -3374,7 +3399,7 @@ ledger-finding-lost = { $orders ->
 }
 ledger-finding-negative = { $side } stock is below 0: { $stock }; the sale is oversold
 ledger-finding-of-sale = #{ $sale }: { $what }
-ledger-finding-of-shard = #{ $sale }, shard { $shard }: { $what }
+ledger-finding-of-shard = #{ $sale }.{ $shard }: { $what }
 ledger-finding-other-sale = Redis holds another sale with this ID, created at another time
 ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
 ledger-finding-repeated = { $ids ->
@@ -4202,6 +4227,7 @@ schedule-question-mark = '?' is valid only as the entire field for the day of th
 schedule-range = an interval of { $interval } is not allowed; use 100 ms to 366 days
 schedule-span = a duration looks like 30m, 1h or 90s
 schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'every 30m', 'after 30m' or a cron expression such as '0 30 2 * * ?'
+schedule-zone-unknown = there is no time zone '{ $name }'; use a name such as Asia/Shanghai or UTC
 
 ## servers
 

@@ -295,6 +295,7 @@ activity-subject = { $key ->
     [lag] 积压
     [sales] 秒杀
     [audit] 对账
+    [clock] 时钟
     [database] 数据库
     [dead-letters] 死信
     [consumer-group] 消费组
@@ -334,6 +335,18 @@ alarms-audit-failed =
                 [0] {""}
                *[other] ；另有 { $more } 条
             }；详见 'seckill audit'
+    }
+alarms-clock-skew =
+    { $reader ->
+        [overview] Redis 的时钟比本机{ $side ->
+                [ahead] 快
+               *[behind] 慢
+            } { $by }：秒杀按 Redis 的时钟开始和结束。请同步时钟（NTP）。
+        [presenter] Redis 与本机的时钟相差 { $by }。
+       *[status] Redis 的时钟比本机{ $side ->
+                [ahead] 快
+               *[behind] 慢
+            } { $by }：秒杀按 Redis 的时钟开始和结束；请同步两台主机的时钟（NTP）
     }
 alarms-consumer =
     { $reader ->
@@ -1007,6 +1020,7 @@ attach-poison-gone = { $count ->
     }{ $entry }：确认之前已被裁剪或删除。执行 'seckill attach recover --operate' 会将其复制到死信；若 SQL 中没有其订单，则订单已丢失。
 attach-replica = 数据库是从库，可能有延迟：主库最近写入的数据这里没有
 attach-replica-fix = 请用 --database 指定主库；若该服务器已提升为主库，请清除其复制源（RESET REPLICA ALL）
+attach-replica-read = 数据库是从库，可能有延迟：差异可能只是它尚未收到的订单。请用 --database 指定主库。
 attach-replica-unknown = 无法判断数据库是否为可能有延迟的从库：其用户无权执行 SHOW REPLICA STATUS。请用 --database 指定主库。
 attach-recover-acknowledged = 已确认：SQL 中已有其订单
 attach-recover-ask = { $entries ->
@@ -1018,7 +1032,7 @@ attach-recover-buyers = 既无订单也无消息的买家
 attach-recover-buyers-added = 补入买家
 attach-recover-buyers-removed = 移出买家
 attach-recover-buyers-skipped = 未补录的买家：已无有效订单，或该场秒杀已重新加载；请重新生成计划
-attach-recover-changed = 未处理：消费者已处理完或重新收到
+attach-recover-changed = 未处理：消费者已处理完或重新收到，或其秒杀正在迁移
 attach-recover-closed = 只有已关闭订单的买家
 attach-recover-columns = 无法写入订单：表 { $table } 的 { $columns } 不可为空且没有默认值；未作任何更改
 attach-recover-counts = 处理 { $replays } 条，确认 { $written } 条，移入死信 { $dead } 条。
@@ -1050,7 +1064,7 @@ attach-recover-moved = { $entries } 条在途消息属于已迁入引擎的秒�
 attach-recover-next = 执行：同一命令加上 --operate
 attach-recover-no-buyers = 未比较所有秒杀的买家和订单：超过一次读取的上限，或键的内容不符。
 attach-recover-no-stock = 未比较 Redis 库存：正在抢购，或在途消息超过一次读取的上限。
-attach-recover-not-buyers = { $entries } 条在途消息的用户不在 Redis 的买家集合中：可能原服务已退还名额，也可能 Redis 丢失了买家。无法判断属于哪一种，因此不写入订单。若已退还：XACK { $stream } { $group } 消息ID；否则将用户 SADD 到买家集合（{ $buyers }）。然后再次运行该命令。
+attach-recover-not-buyers = { $entries } 条在途消息的用户不在 Redis 的买家集合中：可能原服务已退还名额，也可能 Redis 丢失了买家。无法判断属于哪一种，因此不写入订单。若已退还：XACK { $stream } { $group } 消息ID（从未投递的用 XDEL { $stream } 消息ID）；否则将用户 SADD 到买家集合（{ $buyers }）。然后再次运行该命令。
 attach-recover-not-counted = 未统计
 attach-recover-not-promised = 保留：计划之后原服务已退还名额；请重新生成计划
 attach-recover-nothing = 没有需要恢复的内容。
@@ -1064,7 +1078,7 @@ attach-recover-rejects = 数据库不接受秒杀 #{ $voucher }{ $sales ->
    *[other] 及其他场次
 } 的任何订单（{ $why }）；没有放弃任何消息，留待下次执行。请修正数据库后重新执行
 attach-recover-replayed = 已写入订单
-attach-recover-sale-stale = 计划已过时：秒杀 #{ $voucher } 此后有变化，未设置其库存，也未移除买家。请重新生成计划。
+attach-recover-sale-stale = 计划已过时：秒杀 #{ $voucher } 此后有变化，未设置其库存，也未移除全部买家。请重新生成计划。
 attach-recover-stock-differs = 库存不一致的秒杀
 attach-recover-stocks = 已设置 Redis 库存
 attach-recover-stuck = 卡住的消息
@@ -1335,6 +1349,12 @@ cli-doctor-check = { $name ->
    *[other] { $name }
 }
 cli-doctor-chmod = 对每个路径执行 chmod go=
+cli-doctor-clock = { $state ->
+    [same] 与 Redis 相差不到 { $by }
+    [ahead] Redis 比本机快 { $by }
+   *[behind] Redis 比本机慢 { $by }
+}
+cli-doctor-clock-set = 请同步两台主机的时钟（NTP）：秒杀按 Redis 的时钟开始和结束，任务按节点的时钟运行
 cli-doctor-commands = 所需命令均可执行
 cli-doctor-data-loss = 按当前配置，各类故障可能丢失的数据：
 cli-doctor-database = { $version }，{ $place }
@@ -1381,6 +1401,8 @@ cli-doctor-skipped = 因 --read-only 跳过
 cli-doctor-small-window = 完整的控制台需要 80x24，请放大窗口
 cli-doctor-sync-aof = 执行 CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = 执行 CONFIG SET appendonly yes，并写入 redis.conf
+cli-doctor-zone = 各节点的 cron 表达式均按 { $zone } 触发；本机时区为 { $host }
+cli-doctor-zone-set = 如需更改，请在配置文件中设置 engine.jobs.time_zone 并重启一个节点
 cli-done-but-not-logged = 'seckill { $command }' 已执行（{ $result }），但写入审计日志失败；请手工记录
 cli-duplicate = 重复
 cli-empty-filter = 空的筛选条件匹配全部，请去掉它，或改用 --all
@@ -1493,7 +1515,7 @@ cli-orders-of-voucher = 买家 { $user }，普通优惠券 #{ $voucher }
 cli-orders-pending = 待确认（{ $entry }），{ $of }；持有者见 'seckill pending list'
 cli-orders-persisted = { $status }，{ $of }，写入时间 { $written }
 cli-orders-undelivered = 在消息流中尚未投递（{ $entry }），{ $of }
-cli-output-not-written = 无法写入输出（{ $error }）
+cli-output-not-written = 无法写出结果（{ $error }）；命令已做的更改仍然有效
 cli-paid = 已支付
 cli-partition = 分区 { $n }
 cli-partition-finding = 分区 { $n }：{ $finding }
@@ -2292,6 +2314,10 @@ error-unchecked = 无法得知 Redis 中 #{ $sale } 的版本是否更新：Redi
 
 ## event
 
+event-clock-skew = Redis 的时钟比本节点{ $side ->
+    [ahead] 快
+   *[behind] 慢
+} { $seconds } 秒
 event-dead-holds = 失联，持有 { $pending } 条消息
 event-dead-letters = { $count } 条待人工处理
 event-foreign-key = 存有 { $holds }，不是本程序写入的
@@ -2949,7 +2975,7 @@ ledger-finding-kept = { $orders } 笔已关闭订单仍占用 Redis 库存，不
 ledger-finding-lost = { $orders } 笔已准入订单不在 SQL、消息流和死信中
 ledger-finding-negative = { $side } 库存低于 0（{ $stock }），已超卖
 ledger-finding-of-sale = #{ $sale }：{ $what }
-ledger-finding-of-shard = #{ $sale } 的分片 { $shard }：{ $what }
+ledger-finding-of-shard = #{ $sale }.{ $shard }：{ $what }
 ledger-finding-other-sale = Redis 中同号的是另一场秒杀，创建时间不同
 ledger-finding-redis-stock = Redis：总库存 { $initial } 不等于剩余 { $stock } + 买家 { $admitted }
 ledger-finding-repeated = { $ids } 个订单号被两位买家持有
@@ -3647,6 +3673,7 @@ schedule-question-mark = '?' 只能单独用作日或星期字段
 schedule-range = 间隔 { $interval } 超出范围，请填 100 毫秒到 366 天
 schedule-span = 时长应形如 30m、1h 或 90s
 schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 'every 30m'、'after 30m' 或 cron 表达式，如 '0 30 2 * * ?'
+schedule-zone-unknown = 没有时区“{ $name }”；请用 Asia/Shanghai 或 UTC 这样的名称
 
 ## servers
 

@@ -14,6 +14,7 @@ use crate::{
     lab,
     output::socket_address,
     serve::{self, LoginArgs, TlsArgs},
+    signals,
 };
 
 /// Unlike `seckill serve`, ignores `SECKILL_LISTEN`: a console on the host of a server would try to bind the same address.
@@ -76,6 +77,8 @@ async fn show(
 ) -> Result<u8> {
     let node = context.start_node().await?;
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
+    // The console restores the terminal first.
+    signals::handled();
     let showing = async {
         tokio::select! {
             shown = seckill_console::run(node.remote(), options) => Ok(shown?),

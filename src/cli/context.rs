@@ -25,7 +25,7 @@ use seckill_store::{AuditEntry, Expected, Opening, SharedStore, Store, StoreErro
 use sha2::{Digest as _, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{CliError, Config, Consent, Output, Result, logging};
+use crate::{CliError, Config, Consent, Output, Result, logging, signals};
 
 /// How often a command that reports written data checks that the files still exist.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -95,6 +95,7 @@ impl Context {
         // Invalid URLs are reported before a server is started.
         let redis = config.redis(&dir)?;
         let database = config.database_url(&dir)?;
+        signals::guard(&redis)?;
         let started = start(&redis).await;
         let opened = match needs {
             Needs::Redis => {

@@ -3,10 +3,14 @@
 use std::{fmt::Display, fs, io::IsTerminal as _, os::unix::fs::MetadataExt as _, path::Path};
 
 use seckill_attach::doctor::Grade;
-use seckill_engine::{deployment, telemetry::write_probe::takes_writes};
+use seckill_engine::{
+    deployment,
+    telemetry::{alarms::CLOCK_SKEW_MS, snapshot::skew_side, write_probe::takes_writes},
+    time_zone::{self, Zone},
+};
 use seckill_http::files;
 use seckill_model::{
-    Label, OrderFilter,
+    Label, Millis, OrderFilter,
     durability::{Append, Survival},
     text,
 };
@@ -22,7 +26,9 @@ use seckill_redis::{
 use seckill_store::{ActivityFilter, StoreError};
 use serde::Serialize;
 
-use crate::{CliError, Config, Context, Needs, Output, Result, Table, error, fields, indented};
+use crate::{
+    CliError, Config, Context, Needs, Output, Result, Table, error, fields, indented, span,
+};
 
 /// With less free space than this, one sale may fill the disk.
 const ENOUGH_BYTES: u64 = 1 << 30;
@@ -111,6 +117,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
     match Context::open(config, out, Needs::Database).await {
         Ok(context) => {
             redis(&context, &mut report).await;
+            clocks(&context, &mut report).await;
             commands(&context, &mut report).await;
             partitions(&context, &mut report).await;
             database(&context, &mut report).await;
@@ -217,6 +224,38 @@ async fn redis(context: &Context, report: &mut Report) {
             report.check("eviction", is_safe, policy, Label("cli-doctor-no-eviction"));
         }
         Err(_) => report.note("eviction", Label("cli-doctor-no-config"), None),
+    }
+}
+
+/// How far the clock of each server of Redis is from this host's; the largest difference counts.
+async fn clocks(context: &Context, report: &mut Report) {
+    let mut conn = context.probed().await.conn;
+    let mut most = 0_i64;
+    // A server that does not reply is reported by other checks.
+    for of in conn.reachable(&context.keys) {
+        let asked = Millis::now();
+        let Ok(now) = conn.now_at(&of.orders()).await else { return };
+        let ahead = now.ahead(0, asked, Millis::now());
+        if ahead.unsigned_abs() > most.unsigned_abs() {
+            most = ahead;
+        }
+    }
+    let differs = most.unsigned_abs() > CLOCK_SKEW_MS;
+    let state = if differs { skew_side(most) } else { "same" };
+    let by = span(if differs { most.unsigned_abs() } else { CLOCK_SKEW_MS });
+    let found = text!("cli-doctor-clock", state, by);
+    report.check("clock", !differs, found, Label("cli-doctor-clock-set"));
+    match time_zone::of(&context.store).await {
+        Ok(zone) if zone != Zone::of_host() => {
+            let found = text!("cli-doctor-zone", zone, host = Zone::of_host());
+            report.note("time zone", found, Some(Label("cli-doctor-zone-set")));
+        }
+        Ok(zone) => report.ok("time zone", zone),
+        // An unreachable database is reported by its own check.
+        Err(error) if error.is_away() => {}
+        Err(error) => {
+            report.check("time zone", false, error.to_string(), Label("cli-doctor-zone-set"))
+        }
     }
 }
 

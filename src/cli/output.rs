@@ -14,7 +14,7 @@ use seckill_model::{Filter, Label, Millis, OsError, escape_json, filter::Field, 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{CliError, Consent, Result, error::FAILED};
+use crate::{CliError, Consent, Result, error::FAILED, signals};
 
 /// Numbers with grouped digits.
 pub(super) use seckill_console::thousands as number;
@@ -182,7 +182,7 @@ fn is_interactive() -> bool {
 fn read_answer(prompt: &str) -> String {
     let _ = write!(io::stderr(), "{} ", plain(prompt));
     let mut answer = String::new();
-    let _ = io::stdin().lock().read_line(&mut answer);
+    let _ = signals::asking(|| io::stdin().lock().read_line(&mut answer));
     plain(answer.trim())
 }
 

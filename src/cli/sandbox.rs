@@ -20,7 +20,7 @@ use tokio::{
     task::{JoinError, JoinHandle},
 };
 
-use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs};
+use crate::{CliError, Config, Context, Needs, Output, Result, display_args::DisplayArgs, signals};
 
 /// The node that is killed.
 pub(super) const DYING_NODE: &str = "node-b";
@@ -80,6 +80,8 @@ impl Setup<'_> {
         let shown = console::Guide { pages, asked: guide.asked.clone() };
         let options = Options { guide: Some(shown), ..options };
         run(self.config, self.out, what, guide, async |sandbox| {
+            // The console restores the terminal first.
+            signals::handled();
             let mut console = Box::pin(seckill_console::run(sandbox.node.remote(), options));
             let result = tokio::select! {
                 left = &mut console => {

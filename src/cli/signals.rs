@@ -1,34 +1,110 @@
 //! Termination signals.
 
-use std::fs;
+use std::{
+    fs,
+    process::exit,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::future::{pending, select_all};
 use seckill_model::{OsError, text};
+use seckill_redis::Redis;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CliError, Result, error::INTERRUPTED};
+use crate::{CliError, Result, context, error::INTERRUPTED};
+
+/// How long the end of a process that a signal ends waits for the embedded server.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+/// The exit code of a process that was ended by signal 0, by the convention of shells.
+const BY_SIGNAL: i32 = 128;
+
+/// Whether the command handles signals: they do not end the process.
+static HANDLED: AtomicBool = AtomicBool::new(false);
+/// Whether it waits for an answer to a prompt, and not for work that a signal could end early.
+static ASKING: AtomicBool = AtomicBool::new(false);
+/// The Redis with the embedded server that this process uses.
+static EMBEDDED: OnceLock<Redis> = OnceLock::new();
+
+/// Has a signal that would end the process stop the embedded server first, unless another process uses it. Until the command
+/// handles signals itself, and while it waits for an answer to a prompt.
+pub(super) fn guard(redis: &Redis) -> Result<()> {
+    if redis.managed().is_none() || EMBEDDED.set(redis.clone()).is_err() {
+        return Ok(());
+    }
+    let ignored = ignored();
+    for kind in KINDS.map(|kind| kind()) {
+        if is_ignored(ignored, kind) {
+            continue;
+        }
+        let mut signals = listen(kind)?;
+        // Runs to the end of the process, as the handlers do.
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if !HANDLED.load(Ordering::Acquire) || ASKING.load(Ordering::Acquire) {
+                    leave(BY_SIGNAL + kind.as_raw_value()).await;
+                }
+            }
+        });
+    }
+    Ok(())
+}
+
+/// The command handles signals from now on.
+pub(super) fn handled() {
+    HANDLED.store(true, Ordering::Release);
+}
+
+/// Waits for an answer to a prompt.
+pub(super) fn asking<T>(ask: impl FnOnce() -> T) -> T {
+    ASKING.store(true, Ordering::Release);
+    let answer = ask();
+    ASKING.store(false, Ordering::Release);
+    answer
+}
+
+/// Ends the process without the clean-up of its command, but not before the embedded server is released.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the user asks for an exit without clean-up, and no console has the terminal"
+)]
+async fn leave(code: i32) -> ! {
+    if let Some(redis) = EMBEDDED.get() {
+        // Otherwise, the next process that uses the data directory stops it.
+        let _ = tokio::time::timeout(LEAVE_WITHIN, context::stop(redis)).await;
+    }
+    exit(code)
+}
+
+/// Signals that end a process.
+const KINDS: [fn() -> SignalKind; 4] =
+    [SignalKind::terminate, SignalKind::interrupt, SignalKind::hangup, SignalKind::quit];
+
+fn listen(kind: SignalKind) -> Result<Signal> {
+    let failed = |error| CliError::failed(text!("cli-signals", error = OsError::of(&error)));
+    signal(kind).map_err(failed)
+}
+
+fn is_ignored(ignored: u64, kind: SignalKind) -> bool {
+    ignored >> (kind.as_raw_value() - 1) & 1 == 1
+}
 
 /// Termination signals, handled from construction on: a signal during startup must not leave servers running.
 pub(super) struct Signals(Vec<Signal>);
 
 impl Signals {
     pub(super) fn listen() -> Result<Self> {
-        let failed = |error| CliError::failed(text!("cli-signals", error = OsError::of(&error)));
-        let listen = |kind| signal(kind).map_err(failed);
         let ignored = ignored();
-        let is_ignored = |kind: &SignalKind| ignored >> (kind.as_raw_value() - 1) & 1 == 1;
         // Runs to the end of the process: the handlers stay when this value is dropped.
-        if !is_ignored(&SignalKind::interrupt()) {
+        if !is_ignored(ignored, SignalKind::interrupt()) {
             tokio::spawn(exit_at_second_interrupt(listen(SignalKind::interrupt())?));
         }
-        let kinds = [
-            SignalKind::terminate(),
-            SignalKind::interrupt(),
-            SignalKind::hangup(),
-            SignalKind::quit(),
-        ];
-        let kinds = kinds.into_iter().filter(|kind| !is_ignored(kind));
+        let kinds = KINDS.map(|kind| kind()).into_iter().filter(|it| !is_ignored(ignored, *it));
+        handled();
         Ok(Self(kinds.map(listen).collect::<Result<_>>()?))
     }
 
@@ -68,12 +144,8 @@ fn ignored() -> u64 {
 
 /// Ends the process at the second Ctrl-C, whatever it waits for: after the first one, a command ends early but
 /// cleanly.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the user asks for an exit without clean-up, and no console has the terminal"
-)]
 async fn exit_at_second_interrupt(mut interrupts: Signal) {
     if interrupts.recv().await.is_some() && interrupts.recv().await.is_some() {
-        std::process::exit(INTERRUPTED.into());
+        leave(INTERRUPTED.into()).await;
     }
 }

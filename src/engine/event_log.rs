@@ -25,7 +25,7 @@ use crate::{
     telemetry::{
         Snapshot,
         log::events,
-        snapshot::{AlarmKind, Unconfirmed},
+        snapshot::{AlarmKind, Unconfirmed, skew_side},
     },
 };
 
@@ -329,6 +329,10 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         }
         AlarmKind::ForeignKey(ForeignKey { key, holds }) => {
             (key.as_str(), reason!("event-foreign-key", holds = ForeignKey::content(holds)))
+        }
+        AlarmKind::ClockSkew { ahead_ms } => {
+            let (side, seconds) = (skew_side(*ahead_ms), ahead_ms.unsigned_abs() / 1_000);
+            ("clock", reason!("event-clock-skew", side, seconds))
         }
         AlarmKind::Undelivered { .. } => ("delivery", Reason::default()),
         AlarmKind::SaleUnreadable { error, .. } => return Some(("sales", read_error(error))),

@@ -32,6 +32,7 @@ pub mod servers;
 pub mod settings;
 pub mod snapshot_task;
 pub mod telemetry;
+pub mod time_zone;
 pub mod trace;
 pub mod vouchers;
 

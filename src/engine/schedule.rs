@@ -5,9 +5,11 @@
 use std::{str::FromStr, time::Duration};
 
 use croner::{Cron, parser::CronParser};
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 
 use seckill_model::{Millis, Reason, reason::reason, serde_as_text};
+
+use crate::time_zone::Zone;
 
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq, derive_more::Display)]
@@ -18,7 +20,7 @@ pub enum Schedule {
     /// This long after the end of the last run.
     #[display("after {}", span(*_0))]
     After(Duration),
-    /// By a cron expression of 5, 6 or 7 fields, in the system's time zone.
+    /// By a cron expression of 5, 6 or 7 fields, in the time zone of the deployment.
     #[display("{}", _0.text)]
     Cron(Box<Expression>),
 }
@@ -57,7 +59,7 @@ impl Schedule {
             {
                 Err(reason!("schedule-range", interval = span(*interval)))
             }
-            Self::Cron(_) if schedule.next(now, None).is_none() => {
+            Self::Cron(_) if schedule.next(now, None, &Zone::of_host()).is_none() => {
                 Err(reason!("schedule-never", text))
             }
             _ => Ok(schedule),
@@ -66,27 +68,7 @@ impl Schedule {
 
     /// The first due time after `now`; `None` if there is none. `ended` is the end of the last run: a fixed delay
     /// counts from there, or from `now` without one.
-    pub fn next(&self, now: Millis, ended: Option<Millis>) -> Option<Millis> {
-        self.next_in(now, ended, &TimeZone::system())
-    }
-
-    /// The last due time up to and including `now`; `None` for a fixed delay, which has no fixed due times.
-    pub fn last(&self, now: Millis) -> Option<Millis> {
-        match self {
-            Self::Every(rate) => {
-                let rate = i64::try_from(rate.as_millis()).ok()?;
-                Some(Millis(now.0.div_euclid(rate) * rate))
-            }
-            Self::After(_) => None,
-            Self::Cron(expression) => {
-                let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(TimeZone::system());
-                let last = expression.cron.find_previous_occurrence(&now, true).ok()?;
-                Some(Millis(last.timestamp().as_millisecond()))
-            }
-        }
-    }
-
-    fn next_in(&self, now: Millis, ended: Option<Millis>, zone: &TimeZone) -> Option<Millis> {
+    pub fn next(&self, now: Millis, ended: Option<Millis>, zone: &Zone) -> Option<Millis> {
         match self {
             Self::Every(rate) => {
                 let rate = i64::try_from(rate.as_millis()).ok()?;
@@ -97,9 +79,25 @@ impl Schedule {
                 Some(ended.unwrap_or(now).plus(delay))
             }
             Self::Cron(expression) => {
-                let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
+                let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.get().clone());
                 let next = expression.cron.find_next_occurrence(&now, false).ok()?;
                 Some(Millis(next.timestamp().as_millisecond()))
+            }
+        }
+    }
+
+    /// The last due time up to and including `now`; `None` for a fixed delay, which has no fixed due times.
+    pub fn last(&self, now: Millis, zone: &Zone) -> Option<Millis> {
+        match self {
+            Self::Every(rate) => {
+                let rate = i64::try_from(rate.as_millis()).ok()?;
+                Some(Millis(now.0.div_euclid(rate) * rate))
+            }
+            Self::After(_) => None,
+            Self::Cron(expression) => {
+                let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.get().clone());
+                let last = expression.cron.find_previous_occurrence(&now, true).ok()?;
+                Some(Millis(last.timestamp().as_millisecond()))
             }
         }
     }
@@ -161,11 +159,17 @@ serde_as_text!(Schedule);
 
 #[cfg(test)]
 mod tests {
+    use jiff::tz::TimeZone;
+
     use super::*;
 
     fn at(text: &str) -> Millis {
         let at: jiff::civil::DateTime = text.parse().unwrap();
         Millis(at.to_zoned(TimeZone::UTC).unwrap().timestamp().as_millisecond())
+    }
+
+    fn utc() -> Zone {
+        "UTC".parse().unwrap()
     }
 
     /// The next few due times in UTC, as `2026-11-20 14:30:05`.
@@ -174,7 +178,7 @@ mod tests {
         let mut now = at(from);
         let mut found = Vec::new();
         while found.len() < count {
-            now = schedule.next_in(now, None, &TimeZone::UTC).unwrap();
+            now = schedule.next(now, None, &utc()).unwrap();
             found.push(now.date_time(&TimeZone::UTC));
         }
         found
@@ -265,22 +269,31 @@ mod tests {
     #[test]
     fn a_rate_means_the_same_moments_on_every_node() {
         let rate = Schedule::read("every 30m", Millis(0)).unwrap();
-        assert_eq!(rate.next(at("2026-11-20 14:29:59"), None), Some(at("2026-11-20 14:30:00")));
-        assert_eq!(rate.next(at("2026-11-20 14:30:00"), None), Some(at("2026-11-20 15:00:00")));
+        assert_eq!(
+            rate.next(at("2026-11-20 14:29:59"), None, &utc()),
+            Some(at("2026-11-20 14:30:00"))
+        );
+        assert_eq!(
+            rate.next(at("2026-11-20 14:30:00"), None, &utc()),
+            Some(at("2026-11-20 15:00:00"))
+        );
         let delay = Schedule::read("after 10s", Millis(0)).unwrap();
-        assert_eq!(delay.next(Millis(100_000), Some(Millis(95_000))), Some(Millis(105_000)));
-        assert_eq!(delay.next(Millis(100_000), None), Some(Millis(110_000)));
+        assert_eq!(
+            delay.next(Millis(100_000), Some(Millis(95_000)), &utc()),
+            Some(Millis(105_000))
+        );
+        assert_eq!(delay.next(Millis(100_000), None, &utc()), Some(Millis(110_000)));
         assert_eq!(rate.to_string(), "every 30m");
     }
 
     #[test]
     fn the_last_due_time_is_now_or_before() {
         let rate = Schedule::read("every 30m", Millis(0)).unwrap();
-        assert_eq!(rate.last(at("2026-11-20 14:30:00")), Some(at("2026-11-20 14:30:00")));
-        assert_eq!(rate.last(at("2026-11-20 14:59:59")), Some(at("2026-11-20 14:30:00")));
+        assert_eq!(rate.last(at("2026-11-20 14:30:00"), &utc()), Some(at("2026-11-20 14:30:00")));
+        assert_eq!(rate.last(at("2026-11-20 14:59:59"), &utc()), Some(at("2026-11-20 14:30:00")));
         let cron = Schedule::read("0 0/5 * * * ?", Millis(0)).unwrap();
-        assert_eq!(cron.last(at("2026-11-20 14:34:59")), Some(at("2026-11-20 14:30:00")));
-        assert_eq!(cron.last(at("2026-11-20 14:35:00")), Some(at("2026-11-20 14:35:00")));
+        assert_eq!(cron.last(at("2026-11-20 14:34:59"), &utc()), Some(at("2026-11-20 14:30:00")));
+        assert_eq!(cron.last(at("2026-11-20 14:35:00"), &utc()), Some(at("2026-11-20 14:35:00")));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seckill_model::{settings, verdict::Limits};
 pub use seckill_redis::keys::MAX_PARTITIONS;
 
-use super::schedule::Schedule;
+use super::{schedule::Schedule, time_zone::Zone};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -54,6 +54,8 @@ settings! {
     "engine.jobs" JobSettings {
         /// Maximum number of jobs that run on one node at once.
         pub pool: usize = 2, 1..=64;
+        /// Time zone of cron expressions, the same on every node; without one, that of the first node's host.
+        pub time_zone: Option<Zone> = None;
         /// When unpaid orders are closed.
         pub close_overdue: Schedule = every(30);
         /// Milliseconds that a buyer has to pay.

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use seckill_engine::{
     commands::{Command, Reply, Scope},
     deployment::Deployment,
-    jobs::{Done, Job, Run, Runner, Schedule, Work, schedule},
+    jobs::{Done, Job, Run, Runner, Schedule, Work, board, schedule},
     locks::{Locks, Timing},
     settings::Settings,
 };
@@ -493,6 +493,29 @@ async fn a_fixed_delay_without_a_run_counts_from_the_resume() {
     assert!(run.started >= resumed.plus(2_000), "resumed at {resumed:?}: {run:?}");
     node.stop.cancel();
     task.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_run_after_a_delay_counts_from_the_last_that_was_due() {
+    let files = tempfile::tempdir().unwrap();
+    let store = crate::world::open_sqlite(files.path()).await;
+    let jobs = [job("delayed", "after 1m", tick(&Arc::default()))];
+    let now = Millis::now();
+    let next = async || board(&store, &jobs, now, 2).await.unwrap()[0].next;
+    assert_eq!(next().await, None, "no node has started it yet");
+    // More runs of an operator than are listed.
+    for (cause, due) in
+        [(Cause::Due, -30_000), (Cause::Operator, -9_000), (Cause::Operator, -6_000)]
+    {
+        let at = now.plus(due);
+        let (job, node) = ("delayed".to_owned(), "a".to_owned());
+        let run = seckill_model::NewRun { job, due: at, cause, node, token: 0, started: at };
+        let id = store.begin_run(&run).await.unwrap().unwrap();
+        let done = JobOutcome::Done;
+        let end = seckill_model::RunEnd { outcome: done, took_ms: 500, detail: None, rows: 0 };
+        store.end_run(id, &end).await.unwrap();
+    }
+    assert_eq!(next().await, Some(now.plus(-30_000 + 500 + 60_000)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

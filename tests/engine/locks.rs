@@ -468,6 +468,18 @@ async fn a_lock_on_three_servers_is_all_or_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_under_two_addresses_counts_once() {
+    let server = TestRedis::setup().tcp().start();
+    let urls = [server.url(), server.url().replace("127.0.0.1", "localhost")];
+    assert_ne!(urls[0], urls[1]);
+    let of = |url: &String| locks_of(&Redis::from_url(url).unwrap(), "a", Timing::default()).0;
+    let wide = MultiLock::new(urls.iter().map(of).collect()).unwrap();
+    let error = wide.try_lock(&name("wide"), "t").await.unwrap_err();
+    assert!(error.to_string().contains("same server twice"), "{error}");
+    nothing_left(&server);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lock_on_three_servers_is_retried_or_leaves_nothing() {
     let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
     // Servers are locked in order; the last one is held by another owner.

@@ -83,6 +83,7 @@ const NAMES: &[&str] = &[
     "from",
     "to",
     "UTC",
+    "NTP",
     "TZ",
     "ca",
     "PEM",

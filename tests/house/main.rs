@@ -193,7 +193,7 @@ fn the_example_config_matches_the_defaults() {
         })
         .fold(String::new(), |all, line| all + line + "\n");
     let mut parsed: toml::Table = settings.parse().unwrap();
-    let engine = parsed.remove("engine").expect("the table [engine]");
+    let mut engine = parsed.remove("engine").expect("the table [engine]");
     for (name, _) in engine.as_table().unwrap() {
         assert!(!parsed.contains_key(name), "{name} is listed twice");
     }
@@ -202,6 +202,9 @@ fn the_example_config_matches_the_defaults() {
         let there = engine.get(name.0).or_else(|| engine.get("jobs")?.get(name.0));
         assert!(there.is_some(), "the example lacks engine.{}", name.0);
     }
+    // An example value for a setting without a default.
+    let jobs = engine["jobs"].as_table_mut().unwrap();
+    assert!(jobs.remove("time_zone").is_some());
     assert_eq!(engine.try_into::<Settings>().unwrap(), Settings::default());
     let mut http = parsed.remove("http").expect("the table [http]");
     let fields = read("src/http/settings.rs");

@@ -405,7 +405,7 @@ fn a_sale_over_shards_has_one_id() {
     }
 
     cmd("INCR").arg(keys.stock(shard)).exec(&mut redis).unwrap();
-    let finding = format!("{sale}, shard 2: Redis: initial");
+    let finding = format!("{sale}.2: Redis: initial");
     for command in ["audit", "status"] {
         let output = run(&[command]).expect_code(1).stdout;
         assert!(output.contains(&finding), "'{finding}' is not in: {output}");

@@ -2,7 +2,9 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use crate::support::{BINARY, Background, LONG, Seckill, TestRedis, refused, wait_until_blocking};
+use crate::support::{
+    BINARY, Background, LONG, Pty, Seckill, TestRedis, key, refused, wait_until_blocking,
+};
 use redis::cmd;
 use rustix::process::Signal;
 use sqlx::{Connection as _, SqliteConnection};
@@ -74,6 +76,39 @@ fn a_second_interrupt_ends_a_command_at_once() {
     server.thaw();
 }
 
+/// Whatever ends the process that started it.
+#[test]
+fn a_signal_ends_a_command_but_leaves_no_server_behind() {
+    let home = Seckill::new();
+    create(&home, "5");
+    let ended = |terminal: &mut Pty, code: u32| {
+        assert_eq!(terminal.exit_status(LONG).exit_code(), code, "{}", terminal.screen());
+        wait_until_blocking(LONG, "the server ends", || home.processes().is_empty());
+    };
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut terminal = home.pty(&["sale", "end", "1"], 120, 24, &[]);
+        terminal.wait_for_text("[y/N]");
+        terminal.signal(signal);
+        ended(&mut terminal, code);
+    }
+    let mut terminal = home.pty(&["sale", "end", "1"], 120, 24, &[]);
+    terminal.wait_for_text("[y/N]");
+    terminal.send(key::CTRL_C);
+    ended(&mut terminal, 130);
+    // Another process uses it.
+    let work = home.spawn(&["work"]);
+    let nodes = || home.json(&["status"])["nodes"].as_array().map_or(0, Vec::len);
+    wait_until_blocking(LONG, "the node works", || nodes() == 1);
+    let mut terminal = home.pty(&["sale", "end", "1"], 120, 24, &[]);
+    terminal.wait_for_text("[y/N]");
+    terminal.send(key::CTRL_C);
+    assert_eq!(terminal.exit_status(LONG).exit_code(), 130);
+    assert_eq!(nodes(), 1);
+    work.signal(Signal::TERM);
+    work.wait(LONG).expect_code(0);
+    assert!(home.processes().is_empty(), "the last one out stops the server");
+}
+
 #[test]
 fn signals_that_were_ignored_at_the_start_stay_ignored() {
     let home = Seckill::new();
@@ -114,6 +149,44 @@ fn a_time_zone_that_is_unknown_is_an_error_and_a_new_sale_says_when_it_sells() {
     assert!(made.stdout.contains("from 2099-12-11 20:00:00 +08:00 (in "), "{made}");
     assert!(made.stdout.contains(" d) on, without an end"), "{made}");
     assert_eq!(home.json(&["sale", "list"])["sales"].as_array().map_or(1, Vec::len), 1);
+}
+
+/// Whatever the zones of the hosts: a job would run at the time of each of them.
+#[test]
+fn cron_expressions_are_due_in_one_zone_on_every_node() {
+    let home = Seckill::new();
+    let config = |name: &str, more: &str| {
+        let file = home.file(name);
+        let text = format!("[engine.jobs]\ncheck_ledger = \"0 30 2 * * ?\"\n{more}");
+        std::fs::write(&file, text).unwrap();
+        file.into_os_string().into_string().unwrap()
+    };
+    let (plain, moved) = (config("a.toml", ""), config("b.toml", "time_zone = \"Asia/Tokyo\"\n"));
+    let start = |config: &str, zone: &str, args: &[&str]| {
+        let args = home.args(&[&["--config", config][..], args].concat());
+        Background::spawn(BINARY, &args, &home, &[("TZ", zone)])
+    };
+    let due = |zone: &str| {
+        let jobs = start(&plain, zone, &["jobs", "list", "--json"]).wait(LONG).expect_code(0);
+        let jobs = jobs.json();
+        let job = jobs.as_array().unwrap().iter().find(|it| it["name"] == "check-ledger").unwrap();
+        (job["schedule"].as_str().unwrap().to_owned(), job["next"].clone())
+    };
+    let work = start(&plain, "Asia/Kolkata", &["work"]);
+    let kolkata = "0 30 2 * * ? (Asia/Kolkata)";
+    wait_until_blocking(LONG, "the zone of the first node", || due("UTC").0 == kolkata);
+    assert_eq!(due("UTC"), due("America/New_York"));
+    let checks = start(&plain, "UTC", &["doctor"]).wait(LONG);
+    assert!(checks.stdout.contains("due in Asia/Kolkata, on every node"), "{checks}");
+    work.signal(Signal::TERM);
+    work.wait(LONG).expect_code(0);
+    // A node that is configured for another zone takes the others with it.
+    let work = start(&moved, "UTC", &["work"]);
+    wait_until_blocking(LONG, "the new zone", || due("UTC").0 == "0 30 2 * * ? (Asia/Tokyo)");
+    work.signal(Signal::TERM);
+    work.wait(LONG).expect_code(0);
+    let config = config("c.toml", "time_zone = \"Asia/Beijing\"\n");
+    refused(start(&config, "UTC", &["jobs", "list"]).wait(LONG), 2, "no time zone 'Asia/Beijing'");
 }
 
 #[tokio::test(flavor = "multi_thread")]

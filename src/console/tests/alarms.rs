@@ -112,6 +112,7 @@ fn kinds() -> Vec<AlarmKind> {
         foreign(keys.lock("job:close-overdue"), NO_NUMBER),
         AlarmKind::NoGroup,
         AlarmKind::Oversold { sales: vec![ShardId { sale: SaleId(1_204), number: 12 }] },
+        AlarmKind::ClockSkew { ahead_ms: 7_100_000 },
         loss([1_234_567, 0, 0, 0, 6]),
         loss([1_204, 345, 12, 0, 6]),
         loss([1_204, 0, 0, 345, 0]),

@@ -105,7 +105,7 @@ fn a_sale_over_shards_is_one_row_with_its_shards_inside() {
     let ledger = LedgerPage::of(NOW, vec![partly], Vec::new());
     Tui::open(Snapshot { ledger, ..normal() }, "9")
         .assert_shows("1 sale audited|#19  hot pot|incomplete");
-    tui.press("l").assert_shows("#19, shard 1: 3 admitted orders|20,000");
+    tui.press("l").assert_shows("#19.1: 3 admitted orders|20,000");
     tui.assert_shows("#19.1 1 difference|#19.2 passed");
     let many = (1..65).map(|number| {
         shard(number, 30, if number == 31 { vec![Finding::Lost(1)] } else { vec![] })

@@ -8,7 +8,7 @@ use seckill_engine::{
     event::Event,
     telemetry::{
         data_loss::{self, RecentLosses, Reconciled, list_keys},
-        snapshot::{LostServer, Unconfirmed},
+        snapshot::{LostServer, Unconfirmed, skew_side},
     },
 };
 use seckill_model::{ForeignKey, Label, Message, text};
@@ -170,6 +170,10 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         }
         AlarmKind::Oversold { sales } => {
             text!("alarms-oversold", reader, sales = list_sales(sales))
+        }
+        AlarmKind::ClockSkew { ahead_ms } => {
+            let (side, by) = (skew_side(*ahead_ms), span(ahead_ms.unsigned_abs()));
+            text!("alarms-clock-skew", reader, side, by)
         }
         AlarmKind::DataLoss { losses, pending } => data_loss(losses, *pending, reader),
         AlarmKind::Unwitnessed(what) => text!("alarms-unwitnessed", reader, what),

@@ -10,12 +10,12 @@ mod scheduler;
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use seckill_model::{Cause, Fence, JobRun, Millis, Reason, message::text};
+use seckill_model::{Fence, JobRun, Millis, Reason, message::text};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{deployment::Deployment, telemetry::snapshot::JobLine};
-use crate::Result;
+use crate::{Result, time_zone};
 
 pub use super::schedule::Schedule;
 pub use runner::{Runner, job_lock};
@@ -87,19 +87,28 @@ pub async fn board(
     runs: u32,
 ) -> Result<Vec<JobLine>> {
     let switches = store.job_switches().await?;
+    let zone = time_zone::of(store).await?;
     let mut lines = Vec::with_capacity(jobs.len());
     for job in jobs {
         let runs = store.runs(Some(&job.name), runs).await?;
         let paused = switches.iter().any(|switch| switch.name == job.name && switch.paused);
-        // A manual run does not change the schedule.
-        let last = runs.iter().find(|run| run.cause != Cause::Operator);
-        let ended = last.map(|run| job.ended(run));
+        let next = if let Schedule::After(_) = job.schedule {
+            // It counts from the end of the last run that was due, however many an operator has started since, and before the
+            // first one from the start of a node.
+            let last = store.last_due(&job.name, now).await?;
+            last.and_then(|run| job.schedule.next(now, Some(job.ended(&run)), &zone))
+        } else {
+            job.schedule.next(now, None, &zone)
+        };
         lines.push(JobLine {
             name: job.name.clone(),
             about: text!("job-about", job = job.name),
-            schedule: job.schedule.to_string(),
+            schedule: match job.schedule {
+                Schedule::Cron(_) => format!("{} ({zone})", job.schedule),
+                _ => job.schedule.to_string(),
+            },
             paused,
-            next: job.schedule.next(now, ended).filter(|_| !paused),
+            next: next.filter(|_| !paused),
             runs,
         });
     }
@@ -115,7 +124,7 @@ mod tests {
         telemetry::{Snapshot, alarms::alarms},
     };
     use seckill_model::{
-        JobOutcome, Message,
+        Cause, JobOutcome, Message,
         ledger::{Finding, SaleFinding},
     };
 

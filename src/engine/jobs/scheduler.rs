@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Job, Runner, Schedule};
 use crate::{
     EngineError, Result,
+    deployment::Deployment,
     locks::{Guard, LockError},
+    time_zone,
 };
 
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
@@ -23,6 +25,9 @@ const LATE: u64 = 1_000;
 /// Runs these jobs until `stop`, at most `pool` at once on this node; active runs are cancelled then and recorded as
 /// such.
 pub async fn schedule(jobs: Vec<Job>, runner: Runner, pool: usize, stop: CancellationToken) {
+    if stop.run_until_cancelled(agree_on_zone(&runner)).await.is_none() {
+        return;
+    }
     let pool = Arc::new(Semaphore::new(pool));
     let mut tasks = JoinSet::new();
     for job in jobs {
@@ -35,6 +40,17 @@ pub async fn schedule(jobs: Vec<Job>, runner: Runner, pool: usize, stop: Cancell
         if let Err(error) = ended {
             tracing::error!(%error, "a job is no longer scheduled on this node");
         }
+    }
+}
+
+/// Has all nodes use one time zone. Jobs wait for the database as well.
+async fn agree_on_zone(runner: &Runner) {
+    let Deployment { store, settings, .. } = &runner.deployment;
+    let mut pause = BACKOFF[0];
+    while let Err(error) = time_zone::agree(store, settings.jobs.time_zone.as_ref()).await {
+        tracing::warn!(%error, "jobs wait for their time zone, which is in the database");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(BACKOFF[1]);
     }
 }
 
@@ -105,6 +121,7 @@ impl Follow {
                 _ => Next::Wait(LOOK_AGAIN),
             });
         }
+        let zone = time_zone::of(store).await?;
         let now = self.conn.now().await?;
         // A clock that stepped back counts from there.
         let started = self.started.map_or(now, |started| started.min(now));
@@ -114,7 +131,7 @@ impl Follow {
         let ended = last.as_ref().map(|run| job.ended(run));
         let due = if let Schedule::After(_) = job.schedule {
             let resumed = resumed.filter(|resumed| *resumed <= now);
-            job.schedule.next(started.max(resumed.unwrap_or(started)), ended)
+            job.schedule.next(started.max(resumed.unwrap_or(started)), ended, &zone)
         } else {
             // When a run on a node that died ended is unknown.
             let dead = [JobOutcome::Running, JobOutcome::Lost];
@@ -124,8 +141,9 @@ impl Follow {
             let known = [Some(known), ended, self.claimed, resumed];
             // A time in the future was recorded before the clock stepped back.
             let known = known.into_iter().flatten().filter(|known| *known <= now).max();
-            let missed = job.schedule.last(now).filter(|due| known.is_none_or(|it| *due > it));
-            missed.or_else(|| job.schedule.next(now, None))
+            let missed =
+                job.schedule.last(now, &zone).filter(|due| known.is_none_or(|it| *due > it));
+            missed.or_else(|| job.schedule.next(now, None, &zone))
         };
         Ok(match due {
             Some(due) if due > now => {

@@ -3,11 +3,16 @@
 //! A lock on one server is as durable as that server's memory. Over several it survives the loss of any of them, but
 //! cannot be acquired while one is unreachable.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use seckill_model::reason::reason;
-use seckill_redis::RedisError;
+use seckill_redis::{HOME, RedisError};
+use tokio::sync::OnceCell;
 
 use super::{Guard, LockError, LockName, Locks, Result};
 
@@ -20,6 +25,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     members: Vec<Locks>,
+    /// They were found to be different servers.
+    checked: Arc<OnceCell<()>>,
 }
 
 /// Held on all servers.
@@ -41,7 +48,7 @@ impl MultiLock {
         match twice {
             Some(_) => Err(LockError::Rule(reason!("lock-server-twice"))),
             None if members.is_empty() => Err(LockError::Rule(reason!("lock-no-server"))),
-            None => Ok(Self { members }),
+            None => Ok(Self { members, checked: Arc::default() }),
         }
     }
 
@@ -53,8 +60,10 @@ impl MultiLock {
     /// Acquires the lock on all servers or on none, in one round.
     ///
     /// # Errors
-    /// [`LockError::Member`] names the first server that did not grant its part; the other parts are released.
+    /// [`LockError::Member`] names the first server that did not grant its part; the other parts are released. Two addresses
+    /// are those of one server.
     pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<MultiGuard> {
+        self.checked.get_or_try_init(async || self.check(name).await).await?;
         let mut guards = Vec::with_capacity(self.members.len());
         for member in &self.members {
             // An acquisition cancelled here is released by that member's background task.
@@ -82,6 +91,28 @@ impl MultiLock {
                 Err(error)
             }
         }
+    }
+
+    /// A server may have several addresses, such as `localhost` and `127.0.0.1`: its lock would count as that of two.
+    async fn check(&self, name: &LockName) -> Result<()> {
+        let mut runs = HashSet::new();
+        for member in &self.members {
+            let mut conn = member.shared.redis.connection();
+            let address = member.address().to_owned();
+            let read = tokio::time::timeout(MEMBER, conn.run_id(HOME)).await;
+            let read = read.unwrap_or_else(|_| {
+                let millis = MEMBER.as_millis() as u64;
+                Err(RedisError::Silent { address: address.clone(), millis })
+            });
+            let run = read.map_err(|error| {
+                let (name, why) = (name.clone(), Box::new(error.into()));
+                LockError::Member { name, address, why }
+            })?;
+            if !runs.insert(run) {
+                return Err(LockError::Rule(reason!("lock-server-twice")));
+            }
+        }
+        Ok(())
     }
 
     /// Acquires the lock on all servers, in as many rounds as start within `wait`. A failed round releases its parts

@@ -153,6 +153,11 @@ pub enum AlarmKind {
         /// The sales, or their shards.
         sales: Vec<ShardId>,
     },
+    /// This process and Redis read different times: sales open and close by the clock of Redis, jobs run by that of a node.
+    ClockSkew {
+        /// How far the clock of Redis is ahead, in milliseconds; negative if it is behind.
+        ahead_ms: i64,
+    },
     /// Redis had lost data, which a node has restored.
     DataLoss {
         /// The losses.
@@ -182,6 +187,11 @@ pub struct Unconfirmed {
     /// Why they cannot be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Message>,
+}
+
+/// On which side of the clock of this process that of Redis is, as a word for texts.
+pub fn skew_side(ahead_ms: i64) -> &'static str {
+    if ahead_ms > 0 { "ahead" } else { "behind" }
 }
 
 fn sentence<S: serde::Serializer>(finding: &SaleFinding, to: S) -> Result<S::Ok, S::Error> {

@@ -26,6 +26,9 @@ const LAG_MS: u64 = 30_000;
 /// A drain time beyond this is not that of a burst.
 const LONG_DRAIN_MS: u64 = 300_000;
 
+/// Clocks that are synchronized over a network differ by far less, in milliseconds.
+pub const CLOCK_SKEW_MS: u64 = 2_000;
+
 /// More keys of a wrong type than this share one alarm: one program has overwritten all of them.
 const FOREIGN_KEYS: usize = 5;
 
@@ -69,6 +72,10 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     }
     if !snapshot.oversold.is_empty() && snapshot.redis.up && snapshot.sql.up {
         add(Urgency::Critical, AlarmKind::Oversold { sales: snapshot.oversold.clone() });
+    }
+    let ahead_ms = snapshot.clock_ahead_ms;
+    if ahead_ms.unsigned_abs() > CLOCK_SKEW_MS && snapshot.redis.up {
+        add(Urgency::Warning, AlarmKind::ClockSkew { ahead_ms });
     }
     let (unwitnessed, losses) = split(losses);
     if let Some(unwitnessed) = unwitnessed {
@@ -388,6 +395,15 @@ mod tests {
         snapshot.redis = Health { error: Some("gone".into()), ..Health::default() };
         let away = AlarmKind::RedisAway { error: "gone".into() };
         assert_eq!(kinds(&snapshot), [(Urgency::Critical, away)]);
+    }
+
+    #[test]
+    fn a_clock_that_differs_by_seconds_raises_an_alarm() {
+        for (ahead_ms, raised) in [(-2_000, false), (2_001, true), (-3_600_000, true)] {
+            let snapshot = Snapshot { clock_ahead_ms: ahead_ms, ..healthy() };
+            let skew = Alarm { urgency: Urgency::Warning, kind: AlarmKind::ClockSkew { ahead_ms } };
+            assert_eq!(alarms(&snapshot, None).contains(&skew), raised, "{ahead_ms}");
+        }
     }
 
     #[test]

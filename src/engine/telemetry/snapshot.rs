@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-pub use super::alarm::{Alarm, AlarmKind, Unconfirmed, Urgency};
+pub use super::alarm::{Alarm, AlarmKind, Unconfirmed, Urgency, skew_side};
 use super::{
     census::Census, curves::Curves, ledger_page::LedgerPage, log::LogView, series::Series,
 };

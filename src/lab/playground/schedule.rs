@@ -14,6 +14,7 @@ use seckill_engine::{
     jobs::{Done, Job, Run, Runner, Schedule, Work, schedule},
     locks::{Locks, Timing},
     settings::Settings,
+    time_zone::Zone,
 };
 use seckill_model::{Label, Millis, text};
 use seckill_redis::{Layout, Redis};
@@ -59,7 +60,7 @@ pub struct Upcoming {
 impl Upcoming {
     /// The next times of a schedule, at most `count`.
     pub fn of(schedule: Schedule, meaning: Option<Label>, count: usize) -> Self {
-        let after = |from: &Millis| schedule.next(*from, None);
+        let after = |from: &Millis| schedule.next(*from, None, &Zone::of_host());
         let next = std::iter::successors(after(&Millis::now()), after).take(count).collect();
         Self { schedule, meaning: meaning.map(Label::read), next }
     }
@@ -196,6 +197,6 @@ fn skipped(schedule: &Schedule, last: Millis, due: Millis) -> usize {
     if matches!(schedule, Schedule::After(_)) {
         return 0;
     }
-    let after = |from: &Millis| schedule.next(*from, None);
+    let after = |from: &Millis| schedule.next(*from, None, &Zone::of_host());
     std::iter::successors(after(&last), after).take_while(|it| *it < due).count()
 }

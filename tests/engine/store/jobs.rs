@@ -80,11 +80,15 @@ pub(crate) async fn a_paused_job_waits_for_its_operator(store: SharedStore) {
     assert_eq!(store.job_switches().await.unwrap(), []);
     store.pause_job("close", true, NOW).await.unwrap();
     store.pause_job("close", true, NOW.plus(1)).await.unwrap();
+    assert_eq!(store.job_switches().await.unwrap()[0].since, NOW);
+    // What was due while no node could run it is not skipped by a resumption of what was not paused.
+    store.pause_job("missed", false, NOW.plus(1)).await.unwrap();
     assert_eq!(store.begin_run(&run("close", 10, 1)).await.unwrap(), None);
     let operators = NewRun { cause: Cause::Operator, ..run("close", 11, 1) };
     assert!(store.begin_run(&operators).await.unwrap().is_some());
     store.pause_job("close", false, NOW.plus(2)).await.unwrap();
     assert!(store.begin_run(&run("close", 12, 1)).await.unwrap().is_some());
+    store.pause_job("close", false, NOW.plus(3)).await.unwrap();
     let switches = store.job_switches().await.unwrap();
     assert_eq!(switches.len(), 1);
     assert_eq!((switches[0].paused, switches[0].since), (false, NOW.plus(2)));
