@@ -103,11 +103,12 @@ pub(super) fn end_now(connection: &mut Connection) {
 fn ask_to_end(socket: &Path, force: bool) {
     // The reply is the end of the connection.
     if let Ok(mut connection) = Connection::open(socket) {
-        // Written last: a process that finds it after the next start knows that nothing before it was lost.
+        // Written last: a process that finds it after the next start knows that nothing before it was lost. If it is there, no node
+        // has started since the run that it names, and a command without one has left nothing that could be lost.
         let info = connection.ask::<InfoDict>(cmd("INFO").arg("server"));
         if let Some(run) = info.ok().and_then(|info| info.get::<String>("run_id")) {
-            let _ =
-                connection.ask::<()>(cmd("SET").arg(Layout::default().home().stopped()).arg(run));
+            let stopped = Layout::default().home().stopped();
+            let _ = connection.ask::<()>(cmd("SET").arg(stopped).arg(run).arg("NX"));
         }
         let _ = connection.ask::<()>(cmd("SHUTDOWN").arg(force.then_some("FORCE")));
     }
