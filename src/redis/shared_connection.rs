@@ -9,7 +9,7 @@ use std::{
 use futures::future::join_all;
 use parking_lot::Mutex;
 use redis::{
-    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation,
+    Cmd, FromRedisValue, Pipeline, RedisError as DriverError, ScriptInvocation, Value,
     aio::MultiplexedConnection, cmd,
 };
 use tokio::sync::Mutex as AsyncMutex;
@@ -23,10 +23,13 @@ use super::{
 
 /// A failed attempt to connect is reported to all tasks within this time, instead of each one trying in turn.
 const SHARED_FAILURE: Duration = Duration::from_millis(100);
+/// A connection that was not used for so long is tried first.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// One connection to each server for many tasks: their commands share its socket and are pipelined. A failure is
 /// reported to each task whose command it concerns, and the next command connects again, once for all tasks. A read whose
-/// connection breaks is repeated once. A server that does not reply delays only the commands for its own keys. Cheap to
+/// connection breaks is repeated once. After a pause the connection is tried before it is used: the server may have closed it, or
+/// another one has taken its place, and a command that may not be repeated would fail. A server that does not reply delays only the commands for its own keys. Cheap to
 /// clone.
 ///
 /// Not for commands that block.
@@ -46,6 +49,7 @@ struct Server {
     connection: AsyncMutex<Connection>,
     /// The last attempt to connect, if it failed.
     failed: Mutex<Option<(Instant, RedisError)>>,
+    used: Mutex<Option<Instant>>,
 }
 
 /// A connection to the server of a key, and its generation.
@@ -121,6 +125,13 @@ impl SharedConnection {
         let mut is_first = true;
         loop {
             let mut reached = self.reach(key).await?;
+            if reached.was_idle()
+                && let Err(error) = cmd("TIME").query_async::<Value>(&mut reached.connection).await
+                && error.is_connection_dropped()
+            {
+                reached.classify(key, &error).await;
+                continue;
+            }
             let reply = ask.send(&mut reached.connection).await;
             let error = match reply.and_then(|reply| Ok(T::from_redis_value(reply)?)) {
                 Ok(reply) => return Ok(reply),
@@ -181,7 +192,11 @@ impl SharedConnection {
 
 impl Server {
     fn new(redis: &Redis) -> Self {
-        Self { connection: AsyncMutex::new(redis.connection()), failed: Mutex::default() }
+        Self {
+            connection: AsyncMutex::new(redis.connection()),
+            failed: Mutex::default(),
+            used: Mutex::default(),
+        }
     }
 
     async fn connect(&self, key: &str) -> Result<(MultiplexedConnection, u64)> {
@@ -207,6 +222,12 @@ impl Server {
 }
 
 impl Reached {
+    /// Whether the connection was not used lately; it counts as used from now on.
+    fn was_idle(&self) -> bool {
+        let before = self.server.used.lock().replace(Instant::now());
+        before.is_some_and(|at| at.elapsed() > IDLE)
+    }
+
     async fn classify(&self, key: &str, error: &DriverError) -> RedisError {
         let mut connection = self.server.connection.lock().await;
         connection.broke_then(key, self.generation, error)
