@@ -602,3 +602,46 @@ async fn buyers_of_a_sale_that_redis_has_lost_keep_their_orders() {
     assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]), 0);
     world.settled_and_balanced().await;
 }
+
+/// The same while no node lived: the entries, which were acknowledged, are all that has the orders.
+#[tokio::test(flavor = "multi_thread")]
+async fn acknowledged_entries_keep_orders_that_sql_and_redis_have_lost() {
+    for paused in [true, false] {
+        let (mut world, voucher) = World::with_sale(100).await;
+        assert_eq!(world.buy(voucher, 60).await.admitted, 60);
+        world.settled().await;
+        if paused {
+            world.execute(Command::PauseSale(voucher)).await.unwrap();
+        }
+        world.stop_node().await;
+        let shard = ShardId::only(voucher);
+        sql(
+            &world,
+            "DELETE FROM tb_voucher_order WHERE id NOT IN \
+             (SELECT id FROM tb_voucher_order ORDER BY id LIMIT 20); \
+             UPDATE tb_seckill_voucher SET version = 1, delivered_version = 1, \
+             state = 'running', stock = 80",
+        )
+        .await;
+        let keys = world.keys.sale_keys(shard);
+        let lost = [&["DEL"][..], &keys.each_ref().map(String::as_str)].concat();
+        assert_eq!(world.server.query::<u64>(&lost), 3);
+        world.start_node();
+        world
+            .until("each order is written again", async || {
+                world.store.live_orders(shard, None, 99).await.unwrap().len() == 60
+            })
+            .await;
+        if paused {
+            world
+                .until("it can be resumed", async || {
+                    world.execute(Command::ResumeSale(voucher)).await.is_ok()
+                })
+                .await;
+        }
+        let report = world.rush(LoadTest { seed: 9, ..LoadTest::new(voucher, 300) }).await;
+        assert_eq!(report.admitted, 40, "{report:?}");
+        assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]), 0);
+        world.settled_and_balanced().await;
+    }
+}

@@ -496,6 +496,24 @@ pub async fn flows(servers: &mut Servers, of: &Partition) -> Result<Flows> {
     Ok(flows)
 }
 
+/// The orders of a shard of which the stream still has the entry, whatever became of it, except those of `known`.
+pub(super) async fn orders_in_stream(
+    servers: &mut Servers,
+    shard: ShardId,
+    known: &HashSet<OrderId>,
+) -> Result<Vec<SaleOrder>> {
+    let of = servers.keys.partition_of(shard);
+    let (mut orders, mut next) = (Vec::new(), Some(EntryId::MIN));
+    while let Some(from) = next {
+        let page = stream::range(&mut servers.conn, &of, from, PAGE).await?;
+        next = page.last().and_then(|last| last.entry.next());
+        let of_shard = page.iter().filter_map(stream::Delivered::order);
+        let of_shard = of_shard.filter(|it| it.sold_by() == shard && !known.contains(&it.order));
+        orders.extend(of_shard.map(|order| SaleOrder::from(&order)));
+    }
+    Ok(orders)
+}
+
 /// The dead letters of a partition that contain an order, except those never promised to a buyer.
 pub(super) async fn dead_orders(conn: &mut Connection, of: &Partition) -> Result<Vec<OrderEntry>> {
     let never = Message::of(&OrderError::NotPromised);

@@ -720,11 +720,12 @@ impl<'a> Reconciler<'a> {
             if damaged { self.under_way(shard, buyers_known).await? } else { Vec::new() };
         // Before the buyers: a buyer whose order was closed may hold another one by now.
         done.removed = self.remove_closed(shard, damaged).await?;
-        let mut after: Option<OrderId> = None;
+        let (mut after, mut live) = (None, HashSet::new());
         loop {
             let page = self.servers.store.live_orders(shard, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
+            live.extend(page.iter().map(|order| order.id));
             // A sale that is closed during this admits no buyer at a place that SQL has assigned.
             let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
             let Some(part) = self.restore(shard, token, how, &page).await? else {
@@ -733,8 +734,17 @@ impl<'a> Reconciler<'a> {
             done.add(part);
         }
         faults::pass(Point::MidReconciliation);
+        // SQL had those whose entry is acknowledged. If it has lost them, nothing else knows them once the buyers are lost.
+        let written = if damaged && !buyers_known {
+            live.extend(under_way.iter().map(|order| order.id));
+            ledger::orders_in_stream(self.servers, shard, &live).await?
+        } else {
+            Vec::new()
+        };
         let here = promises.iter().filter(|it| it.sold_by() == shard).copied().collect();
-        for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
+        for (entry, orders) in
+            [(Entry::Leave, under_way), (Entry::Add, written), (Entry::Add, here)]
+        {
             let Some(part) = self.restore_open(shard, token, entry, &orders).await? else {
                 return Ok(None);
             };
