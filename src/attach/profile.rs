@@ -388,4 +388,26 @@ mod tests {
     fn patterns_match_their_own_signs_only() {
         assert_eq!(pattern("a[1]*:{user}", USER).as_deref(), Some("a\\[1\\]\\*:*"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_profile_or_an_error(text: String) {
+            let _ = Profile::parse(&text).map(|it| it.check());
+        }
+
+        #[test]
+        fn a_profile_with_any_names_is_usable_or_refused(
+            section in "(keys|stream|tables|sale|order|voucher|entry|service)",
+            name in "(stock|buyers|lock|order_ids|key|group|voucher|sale|order|id|user|status)",
+            value in "[-a-z0-9:{}*'\"\\\\;. ]{0,24}",
+        ) {
+            let text = format!("[{section}]\n{name} = {value:?}\n");
+            if let Ok(profile) = Profile::parse(&text)
+                && profile.check().is_ok()
+            {
+                let voucher = VoucherId(7);
+                proptest::prop_assert_eq!(profile.voucher_of(&profile.stock(voucher)), Some(voucher));
+            }
+        }
+    }
 }

@@ -354,4 +354,19 @@ mod tests {
             assert!(named(bad).check().is_err(), "{bad}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_configuration_or_its_errors(
+            text: String,
+            section in "(engine|engine.jobs|http|store|keys|[a-z]{0,5})",
+            name in "(pool|time_zone|close_overdue|trusted_proxies|partitions|quit|[a-z_]{1,9})",
+            value in "(-?[0-9]{1,25}|\"[ -~]{0,20}\"|[tf][a-z]{3}|\\[.{0,9}\\]|.{0,9})",
+        ) {
+            let _ = file::read(&text);
+            if let Err(errors) = file::read(&format!("[{section}]\n{name} = {value}\n")) {
+                proptest::prop_assert!(!errors.is_empty());
+            }
+        }
+    }
 }

@@ -330,4 +330,18 @@ mod tests {
             assert!(text.len() < 400 && !text.contains('\u{1b}'), "{text}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_schedule_or_an_error(
+            text in "(every |after )?[-+0-9hmsdT .]{0,12}|([0-9*/,?LWFRI#-]{1,5} ){4,6}[0-9*/,?LW#-]{1,5}|.{0,30}",
+            now in -1_000_000_000_000_i64..10_000_000_000_000,
+        ) {
+            if let Ok(schedule) = Schedule::read(&text, Millis(now)) {
+                let (next, last) = (schedule.next(Millis(now), None, &utc()), schedule.last(Millis(now), &utc()));
+                proptest::prop_assert!(next.is_none_or(|next| next > Millis(now)), "{text}: {next:?}");
+                proptest::prop_assert!(last.is_none_or(|last| last <= Millis(now)), "{text}: {last:?}");
+            }
+        }
+    }
 }

@@ -100,6 +100,8 @@ fn node(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -147,6 +149,27 @@ mod tests {
         }
         for wrong in ["", "x", "10.0.0.0/33", "10.0.0", "localhost"] {
             assert!(wrong.parse::<ProxyNetwork>().is_err(), "{wrong}");
+        }
+    }
+
+    proptest::proptest! {
+        /// What a client sends reaches this: its own address, if no proxy is trusted.
+        #[test]
+        fn any_header_names_an_address_or_none(
+            one: Vec<u8>,
+            other in "(for=)?[0-9a-fA-F:.,;= \"\\[\\]_-]{0,60}",
+        ) {
+            let trusted: Vec<ProxyNetwork> = vec!["10.0.0.0/8".parse().unwrap()];
+            let mut map = HeaderMap::new();
+            for (name, value) in [(FORWARDED, one.as_slice()), (X_FORWARDED_FOR, other.as_bytes())] {
+                if let Ok(value) = value.try_into() {
+                    map.append(name.clone(), value);
+                    map.append(if name == FORWARDED { X_FORWARDED_FOR } else { FORWARDED }, HeaderValue::from_static("for=a"));
+                }
+            }
+            let peer: IpAddr = "192.0.2.9".parse().unwrap();
+            proptest::prop_assert_eq!(address(&trusted, peer, &map), peer);
+            address(&trusted, "10.0.0.1".parse().unwrap(), &map);
         }
     }
 }

@@ -253,4 +253,17 @@ mod tests {
             assert!(bad.parse::<Millis>().is_err(), "{bad}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_time_or_an_error(
+            text in "[-+]?[0-9]{0,20} ?[a-zA-Z]{0,9}|[0-9T:. Z+-]{0,30}|.{0,20}",
+            now: i64,
+        ) {
+            if let Ok(when) = text.parse::<When>() {
+                let at = when.from(Millis(now));
+                let _ = (at.date_time(&TimeZone::UTC), at.with_offset(&TimeZone::UTC), at.to_string());
+            }
+        }
+    }
 }

@@ -610,4 +610,14 @@ mod tests {
         sale.state = SaleState::Paused;
         assert_eq!(sale.phase(NOW.plus(1), Some(5)), Phase::Paused);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_an_id_or_an_error(text in "[-+#]?[0-9]{0,25}[.,:/]?[0-9]{0,8}|.{0,20}") {
+            let _ = (text.parse::<VoucherId>(), text.parse::<Place>(), text.parse::<Spread>());
+            if let Ok(shard) = text.parse::<ShardId>() {
+                proptest::prop_assert_eq!(shard.to_string().parse::<ShardId>().unwrap(), shard);
+            }
+        }
+    }
 }

@@ -338,4 +338,25 @@ mod tests {
         let old = text.replacen("\"seckill_plan\":1", "\"seckill_plan\":2", 1);
         assert!(matches!(read(old.as_bytes()), Err(PlanError::Version(2))));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_plan_or_an_error(bytes: Vec<u8>) {
+            let _ = read(&bytes);
+        }
+
+        #[test]
+        fn a_plan_with_a_byte_of_another_value_is_no_other_plan(at: proptest::sample::Index, to: u8) {
+            let made = plan(2);
+            let mut changed = bytes(&made);
+            let at = at.index(changed.len());
+            if std::mem::replace(&mut changed[at], to) == to {
+                return Ok(());
+            }
+            if let Ok(read) = read(&changed) {
+                // A space between two values, for example.
+                proptest::prop_assert_eq!((&read.head, &read.totals), (&made.head, &made.totals));
+            }
+        }
+    }
 }
