@@ -516,13 +516,29 @@ pub(super) async fn orders_in_stream(
 
 /// The dead letters of a partition that contain an order, except those never promised to a buyer.
 pub(super) async fn dead_orders(conn: &mut Connection, of: &Partition) -> Result<Vec<OrderEntry>> {
+    letters_with_order(conn, of, true).await
+}
+
+/// The others: what another program has added to the stream.
+pub(super) async fn never_promised(
+    conn: &mut Connection,
+    of: &Partition,
+) -> Result<Vec<OrderEntry>> {
+    letters_with_order(conn, of, false).await
+}
+
+async fn letters_with_order(
+    conn: &mut Connection,
+    of: &Partition,
+    promised: bool,
+) -> Result<Vec<OrderEntry>> {
     let never = Message::of(&OrderError::NotPromised);
     let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
         let page = dead_letters::read(conn, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.letter.next());
-        let promised = page.iter().filter(|letter| letter.reason != never);
-        dead.extend(promised.filter_map(|letter| letter.order));
+        let wanted = page.iter().filter(|letter| (letter.reason != never) == promised);
+        dead.extend(wanted.filter_map(|letter| letter.order));
     }
     Ok(dead)
 }

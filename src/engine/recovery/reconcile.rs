@@ -720,12 +720,12 @@ impl<'a> Reconciler<'a> {
             if damaged { self.under_way(shard, buyers_known).await? } else { Vec::new() };
         // Before the buyers: a buyer whose order was closed may hold another one by now.
         done.removed = self.remove_closed(shard, damaged).await?;
-        let (mut after, mut live) = (None, HashSet::new());
+        let (mut after, mut known) = (None, HashSet::new());
         loop {
             let page = self.servers.store.live_orders(shard, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
-            live.extend(page.iter().map(|order| order.id));
+            known.extend(page.iter().map(|order| order.id));
             // A sale that is closed during this admits no buyer at a place that SQL has assigned.
             let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
             let Some(part) = self.restore(shard, token, how, &page).await? else {
@@ -736,8 +736,11 @@ impl<'a> Reconciler<'a> {
         faults::pass(Point::MidReconciliation);
         // SQL had those whose entry is acknowledged. If it has lost them, nothing else knows them once the buyers are lost.
         let written = if damaged && !buyers_known {
-            live.extend(under_way.iter().map(|order| order.id));
-            ledger::orders_in_stream(self.servers, shard, &live).await?
+            known.extend(under_way.iter().map(|order| order.id));
+            let of = self.servers.keys.partition_of(shard);
+            let forged = ledger::never_promised(&mut self.servers.conn, &of).await?;
+            known.extend(forged.iter().map(|entry| entry.order));
+            ledger::orders_in_stream(self.servers, shard, &known).await?
         } else {
             Vec::new()
         };
