@@ -254,7 +254,7 @@ async fn clocks(context: &Context, report: &mut Report) {
         // An unreachable database is reported by its own check.
         Err(error) if error.is_away() => {}
         Err(error) => {
-            report.check("time zone", false, error.to_string(), Label("cli-doctor-zone-set"))
+            report.check("time zone", false, error.to_string(), Label("cli-doctor-zone-set"));
         }
     }
 }
