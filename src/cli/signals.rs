@@ -4,7 +4,7 @@ use std::{
     fs,
     process::exit,
     sync::{
-        OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -12,11 +12,11 @@ use std::{
 
 use futures::future::{pending, select_all};
 use seckill_model::{OsError, text};
-use seckill_redis::Redis;
+use seckill_redis::{ManagedServer, Redis};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{CliError, Result, context, error::INTERRUPTED};
+use crate::{CliError, Result, error::INTERRUPTED};
 
 /// How long the end of a process that a signal ends waits for the embedded server.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
@@ -27,13 +27,14 @@ const BY_SIGNAL: i32 = 128;
 static HANDLED: AtomicBool = AtomicBool::new(false);
 /// Whether it waits for an answer to a prompt, and not for work that a signal could end early.
 static ASKING: AtomicBool = AtomicBool::new(false);
-/// The Redis with the embedded server that this process uses.
-static EMBEDDED: OnceLock<Redis> = OnceLock::new();
+/// The embedded server that this process uses. Not kept alive: a temporary data directory is removed with its last user.
+static EMBEDDED: OnceLock<Weak<ManagedServer>> = OnceLock::new();
 
 /// Has a signal that would end the process stop the embedded server first, unless another process uses it. Until the command
 /// handles signals itself, and while it waits for an answer to a prompt.
 pub(super) fn guard(redis: &Redis) -> Result<()> {
-    if redis.managed().is_none() || EMBEDDED.set(redis.clone()).is_err() {
+    let Some(server) = redis.managed() else { return Ok(()) };
+    if EMBEDDED.set(Arc::downgrade(server)).is_err() {
         return Ok(());
     }
     let ignored = ignored();
@@ -73,9 +74,9 @@ pub(super) fn asking<T>(ask: impl FnOnce() -> T) -> T {
     reason = "the user asks for an exit without clean-up, and no console has the terminal"
 )]
 async fn leave(code: i32) -> ! {
-    if let Some(redis) = EMBEDDED.get() {
+    if let Some(server) = EMBEDDED.get().and_then(Weak::upgrade) {
         // Otherwise, the next process that uses the data directory stops it.
-        let _ = tokio::time::timeout(LEAVE_WITHIN, context::stop(redis)).await;
+        let _ = tokio::time::timeout(LEAVE_WITHIN, server.detach()).await;
     }
     exit(code)
 }
