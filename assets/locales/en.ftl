@@ -1512,7 +1512,7 @@ cli-doctor-clock = { $state ->
     [ahead] that of Redis is { $by } ahead of this host's
    *[behind] that of Redis is { $by } behind this host's
 }
-cli-doctor-clock-set = synchronize the clocks of both hosts (NTP): sales open and close by the clock of Redis, jobs run by those of the nodes
+cli-doctor-clock-set = synchronize the clocks of both hosts (NTP): sales open and close by the clock of Redis, order IDs are dated by those of the nodes
 cli-doctor-commands = all required commands are allowed
 cli-doctor-data-loss = Possible data loss with these settings, by failure:
 cli-doctor-database = { $version }, { $place }

@@ -1354,7 +1354,7 @@ cli-doctor-clock = { $state ->
     [ahead] Redis 比本机快 { $by }
    *[behind] Redis 比本机慢 { $by }
 }
-cli-doctor-clock-set = 请同步两台主机的时钟（NTP）：秒杀按 Redis 的时钟开始和结束，任务按节点的时钟运行
+cli-doctor-clock-set = 请同步两台主机的时钟（NTP）：秒杀按 Redis 的时钟开始和结束，订单号按节点的时钟生成
 cli-doctor-commands = 所需命令均可执行
 cli-doctor-data-loss = 按当前配置，各类故障可能丢失的数据：
 cli-doctor-database = { $version }，{ $place }

@@ -121,6 +121,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
             commands(&context, &mut report).await;
             partitions(&context, &mut report).await;
             database(&context, &mut report).await;
+            time_zone_of_jobs(&context, &mut report).await;
             losses(&context, &mut report).await;
             context.close().await;
         }
@@ -245,6 +246,10 @@ async fn clocks(context: &Context, report: &mut Report) {
     let by = span(if differs { most.unsigned_abs() } else { CLOCK_SKEW_MS });
     let found = text!("cli-doctor-clock", state, by);
     report.check("clock", !differs, found, Label("cli-doctor-clock-set"));
+}
+
+/// The time zone of cron expressions, and whether it is this host's.
+async fn time_zone_of_jobs(context: &Context, report: &mut Report) {
     match time_zone::of(&context.store).await {
         Ok(zone) if zone != Zone::of_host() => {
             let found = text!("cli-doctor-zone", zone, host = Zone::of_host());

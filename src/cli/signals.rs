@@ -20,7 +20,7 @@ use crate::{CliError, Result, error::INTERRUPTED};
 
 /// How long the end of a process that a signal ends waits for the embedded server.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
-/// The exit code of a process that was ended by signal 0, by the convention of shells.
+/// Added to the number of the signal that ends a process, by the convention of shells.
 const BY_SIGNAL: i32 = 128;
 
 /// Whether the command handles signals: they do not end the process.
@@ -38,7 +38,7 @@ pub(super) fn guard(redis: &Redis) -> Result<()> {
         return Ok(());
     }
     let ignored = ignored();
-    for kind in KINDS.map(|kind| kind()) {
+    for kind in KINDS {
         if is_ignored(ignored, kind) {
             continue;
         }
@@ -82,8 +82,8 @@ async fn leave(code: i32) -> ! {
 }
 
 /// Signals that end a process.
-const KINDS: [fn() -> SignalKind; 4] =
-    [SignalKind::terminate, SignalKind::interrupt, SignalKind::hangup, SignalKind::quit];
+const KINDS: [SignalKind; 4] =
+    [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
 
 fn listen(kind: SignalKind) -> Result<Signal> {
     let failed = |error| CliError::failed(text!("cli-signals", error = OsError::of(&error)));
@@ -104,9 +104,11 @@ impl Signals {
         if !is_ignored(ignored, SignalKind::interrupt()) {
             tokio::spawn(exit_at_second_interrupt(listen(SignalKind::interrupt())?));
         }
-        let kinds = KINDS.map(|kind| kind()).into_iter().filter(|it| !is_ignored(ignored, *it));
+        let kinds = KINDS.into_iter().filter(|it| !is_ignored(ignored, *it));
+        let signals = Self(kinds.map(listen).collect::<Result<_>>()?);
+        // Only now: until then, a signal would be lost.
         handled();
-        Ok(Self(kinds.map(listen).collect::<Result<_>>()?))
+        Ok(signals)
     }
 
     /// Waits for one of them.

@@ -222,7 +222,7 @@ impl Server {
 }
 
 impl Reached {
-    /// Whether the connection was not used lately; it counts as used from now on.
+    /// Whether the connection was not used within [`IDLE`]; it counts as used from now on.
     fn was_idle(&self) -> bool {
         let before = self.server.used.lock().replace(Instant::now());
         before.is_some_and(|at| at.elapsed() > IDLE)

@@ -60,8 +60,8 @@ impl MultiLock {
     /// Acquires the lock on all servers or on none, in one round.
     ///
     /// # Errors
-    /// [`LockError::Member`] names the first server that did not grant its part; the other parts are released. Two addresses
-    /// are those of one server.
+    /// [`LockError::Member`] names the first server that did not grant its part; the other parts are released.
+    /// [`LockError::Rule`] if two addresses are those of one server.
     pub async fn try_lock(&self, name: &LockName, task: &str) -> Result<MultiGuard> {
         self.checked.get_or_try_init(async || self.check(name).await).await?;
         let mut guards = Vec::with_capacity(self.members.len());

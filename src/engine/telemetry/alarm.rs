@@ -153,7 +153,8 @@ pub enum AlarmKind {
         /// The sales, or their shards.
         sales: Vec<ShardId>,
     },
-    /// This process and Redis read different times: sales open and close by the clock of Redis, jobs run by that of a node.
+    /// This process and Redis read different times: sales open and close by the clock of Redis, and order IDs are dated
+    /// by that of a node.
     ClockSkew {
         /// How far the clock of Redis is ahead, in milliseconds; negative if it is behind.
         ahead_ms: i64,
