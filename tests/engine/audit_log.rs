@@ -256,7 +256,8 @@ async fn a_log_of_an_older_version_can_be_read() {
     let mut conn = MySqlConnection::connect(&mariadb).await.unwrap();
     older("mysql").await.run(&mut conn).await.unwrap();
     conn.execute(OLD).await.unwrap();
-    conn.close().await.unwrap();
+    // MariaDB may close it first.
+    let _ = conn.close().await;
     for url in [&sqlite, &mariadb, &postgres] {
         is_read_still(url).await;
     }
