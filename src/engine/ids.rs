@@ -52,8 +52,9 @@ const TRIES: u32 = 16;
 ///
 /// A Redis that was restarted, failed over or emptied may have lost the newest increments of its counters, and issues
 /// their numbers again. The IDs differ if no second is used before and after that, whatever the clocks of the hosts: a node
-/// uses only seconds that SQL has reserved for the generation, and a new generation begins after all that were reserved. If
-/// SQL is unreachable, the last reserved second is used: its numbers still differ.
+/// uses only seconds that SQL has reserved for the generation, and a new generation begins after all that were reserved. A
+/// Redis that was stopped cleanly has lost nothing: the generation goes on, so IDs are not dated ahead of the clock. If SQL is
+/// unreachable, the last reserved second is used: its numbers still differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Dates {
     first: i64,
@@ -79,21 +80,26 @@ impl Dates {
         not_before: i64,
     ) -> Result<Self> {
         let mut call = scripts::ID_GENERATION.prepare_invoke();
-        call.key(of.reconciled()).arg(run).arg(uuid::Uuid::new_v4().simple().to_string());
-        let generation: String = servers.conn.invoke(&call).await?;
+        call.key(of.reconciled()).key(of.stopped());
+        call.arg(run).arg(uuid::Uuid::new_v4().simple().to_string());
+        let (generation, before): (String, String) = servers.conn.invoke(&call).await?;
         for _ in 0..TRIES {
             let (text, stored) = Self::stored(&servers.store, of).await?;
             let now = now();
             let dates = match stored {
-                Some(stored) if stored.generation == generation => {
-                    if !stored.is_short(now) {
-                        return Ok(stored);
-                    }
-                    Self { until: now + RESERVE, ..stored }
+                Some(stored) if stored.generation == generation && !stored.is_short(now) => {
+                    return Ok(stored);
+                }
+                // SQL knows the same last run as Redis, so neither was set back.
+                Some(Self { first, until, generation: known })
+                    if known == generation || (!before.is_empty() && known == before) =>
+                {
+                    Self { first, until: until.max(now + RESERVE), generation: generation.clone() }
                 }
                 stored => {
                     let until = stored.map(|it| it.until).filter(|until| *until <= now + AHEAD);
-                    let first = until.unwrap_or(now).max(now).max(not_before) + 1;
+                    let used = until.unwrap_or(i64::MIN).max(not_before);
+                    let first = now.max(used.saturating_add(1));
                     let until = first.max(now + RESERVE);
                     Self { first, until, generation: generation.clone() }
                 }

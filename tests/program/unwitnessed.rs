@@ -1,6 +1,7 @@
 //! Redis restarts while no node lives that remembers what it admitted.
 
 use rustix::process::Signal;
+use seckill_model::{Millis, OrderId};
 use serde_json::Value;
 use sqlx::Connection as _;
 
@@ -126,4 +127,21 @@ fn a_clean_stop_of_the_embedded_server_is_no_alarm() {
     }
     let lines = home.run(&["activity", "--json"]).stdout;
     assert!(!lines.contains("while no node lived"), "{lines}");
+}
+
+/// Each of them starts the embedded server, and stops it.
+#[test]
+fn short_commands_date_no_order_ahead_of_the_clock() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "9"]).expect_code(0);
+    let mut given = Vec::new();
+    for users in ["1", "2", "3"] {
+        home.run(&["rush", "--voucher", "1", "--users", users]).expect_code(0);
+        let now = Millis::now().0 / 1_000;
+        let orders = home.run(&["orders", "list", "--json"]).expect_code(0).json();
+        let newest: OrderId = orders["orders"][0]["id"].as_str().unwrap().parse().unwrap();
+        assert!(newest.unix_seconds() <= now, "{} at {now}", newest.unix_seconds());
+        assert!(given.iter().all(|it| *it < newest), "{newest} after {given:?}");
+        given.push(newest);
+    }
 }
