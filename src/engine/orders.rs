@@ -2,7 +2,8 @@
 
 use redis::pipe;
 use seckill_model::{
-    EntryId, Message, Millis, Order, OrderEntry, OrderId, Place, SaleOrder, UserId, VoucherId,
+    EntryId, Message, Millis, Order, OrderEntry, OrderId, Place, SaleOrder, ShardId, UserId,
+    VoucherId,
 };
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::Serialize;
@@ -101,13 +102,13 @@ pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
         if let Some((entry, user_id, voucher_id)) = found(&flows.pending) {
             return Ok(Location::Pending { entry, user_id, voucher_id });
         }
-        if let Some((letter, user_id, voucher_id)) = found(&flows.dead) {
-            let letters = dead_letters::read(&mut servers.conn, &of, letter, 1).await?;
-            let reason = letters.into_iter().next().map(|letter| letter.reason).unwrap_or_default();
-            return Ok(Location::Dead { reason, user_id, voucher_id });
+        if let Some(order) = flows.dead.into_iter().find(|it| it.order == id) {
+            return dead(servers, &of, order).await;
         }
     }
-    for sale in servers.store.readable_sales().await?.shards {
+    // Also those of sales that SQL has lost.
+    let sales = ledger::all_sales(servers).await?;
+    for sale in sales.shards {
         let buyers = ledger::buyers(servers, sale.id).await?;
         if let Some(SaleOrder { user_id, voucher_id, .. }) =
             buyers.into_iter().find(|it| it.id == id)
@@ -115,7 +116,21 @@ pub async fn find(servers: &mut Servers, id: OrderId) -> Result<Location> {
             return Ok(Location::Lost { user_id, voucher_id });
         }
     }
-    Ok(Location::Unknown)
+    for of in servers.keys.partitions() {
+        let letters = ledger::never_promised(&mut servers.conn, &of).await?;
+        if let Some(order) = letters.into_iter().find(|it| it.order == id) {
+            return dead(servers, &of, order).await;
+        }
+    }
+    // It may be an order of a sale that cannot be read.
+    sales.unreadable.into_iter().next().map_or(Ok(Location::Unknown), |sale| Err(sale.why.into()))
+}
+
+/// The location of an order in a dead letter.
+async fn dead(servers: &mut Servers, of: &Partition, order: OrderEntry) -> Result<Location> {
+    let letters = dead_letters::read(&mut servers.conn, of, order.entry, 1).await?;
+    let reason = letters.into_iter().next().map(|letter| letter.reason).unwrap_or_default();
+    Ok(Location::Dead { reason, user_id: order.user, voucher_id: order.voucher })
 }
 
 /// What has become of an order, as its buyer sees it.
@@ -132,17 +147,23 @@ pub enum Progress {
 }
 
 /// Looks up an order of `user` from the moment of its admission on. Unlike [`find`], it reads no streams, so its cost
-/// does not depend on the number of orders in flight.
+/// does not depend on the number of orders in flight. The shards that SQL has `lost`, with
+/// the maximum number of orders a user, are searched as well: Redis has their buyers.
 ///
 /// # Errors
 /// Besides those of the servers, [`EngineError::Reconciling`] while Redis may have lost the buyer: no order that was
 /// promised is reported as unknown.
-pub async fn progress(servers: &mut Servers, id: OrderId, user: UserId) -> Result<Progress> {
+pub async fn progress(
+    servers: &mut Servers,
+    id: OrderId,
+    user: UserId,
+    lost: Vec<(ShardId, u8)>,
+) -> Result<Progress> {
     if let Some(order) = servers.store.order(id).await? {
         return Ok(of_buyer(order, user));
     }
     let of = servers.keys.partition_of_order(id);
-    let is_held = is_held(servers, &of, id, user).await;
+    let is_held = is_held(servers, &of, id, user, lost).await;
     if !matches!(is_held, Ok(true)) {
         // It may have been written, and closed, since the first look.
         if let Some(order) = servers.store.order(id).await? {
@@ -160,12 +181,20 @@ fn of_buyer(order: Order, user: UserId) -> Progress {
 }
 
 /// Whether the user holds the order in one of the sales of a partition, by Redis.
-async fn is_held(servers: &mut Servers, of: &Partition, id: OrderId, user: UserId) -> Result<bool> {
-    let sales = servers.sales_of(of).await?;
+async fn is_held(
+    servers: &mut Servers,
+    of: &Partition,
+    id: OrderId,
+    user: UserId,
+    mut lost: Vec<(ShardId, u8)>,
+) -> Result<bool> {
+    lost.retain(|(shard, _)| servers.keys.partition_of(*shard) == *of);
+    let sales = servers.sales_of(of).await?.into_iter();
+    let sales: Vec<(ShardId, u8)> = sales.map(|sale| (sale.id, sale.limit)).chain(lost).collect();
     let mut read = pipe();
-    for sale in &sales {
-        let buyers = read.cmd("HMGET").arg(servers.keys.buyers(sale.id)).arg("seq");
-        for number in 1..=sale.limit {
+    for (shard, limit) in &sales {
+        let buyers = read.cmd("HMGET").arg(servers.keys.buyers(*shard)).arg("seq");
+        for number in 1..=*limit {
             buyers.arg(Place { user, number }.to_string());
         }
     }
@@ -176,8 +205,8 @@ async fn is_held(servers: &mut Servers, of: &Partition, id: OrderId, user: UserI
         return Ok(true);
     }
     let lost = held.iter().zip(&sales).find(|(held, _)| held.first().is_none_or(Option::is_none));
-    if let Some((_, sale)) = lost {
-        return Err(EngineError::Reconciling(servers.keys.buyers(sale.id)));
+    if let Some((_, (shard, _))) = lost {
+        return Err(EngineError::Reconciling(servers.keys.buyers(*shard)));
     }
     let reconciled = of.reconciled();
     let run = servers.conn.run_id(&reconciled).await?;

@@ -92,6 +92,8 @@ pub(crate) struct State {
     servers: Pool<Servers>,
     check: Mutex<health::Check>,
     limits: Limits,
+    /// What the node has seen of the deployment.
+    snapshots: Receiver<Arc<Snapshot>>,
     metrics: Metrics,
     /// Those of the connections of buyers.
     places: Arc<Places>,
@@ -147,7 +149,8 @@ impl State {
             servers: servers.into(),
             check: health::Check::new(operator.servers(), deployment.settings.wait_replicas),
             limits: Limits::new(settings.user_per_second, settings.address_per_second),
-            metrics: Metrics::new(snapshots, Arc::clone(&places)),
+            metrics: Metrics::new(snapshots.clone(), Arc::clone(&places)),
+            snapshots,
             places,
             settings,
             answers_within,

@@ -130,7 +130,8 @@ async fn find(
     user: UserId,
 ) -> std::result::Result<OrderView, Refusal> {
     let mut servers = shared.servers().await?;
-    match orders::progress(&mut servers, id, user).await? {
+    let lost = shared.snapshots.borrow().lost_shards().collect();
+    match orders::progress(&mut servers, id, user, lost).await? {
         Progress::Persisted(order) => Ok(OrderView::of(&order)),
         Progress::Queued => Ok(OrderView::new(id, OrderState::Queued)),
         Progress::Dead => Ok(OrderView::new(id, OrderState::DeadLetter)),

@@ -15,7 +15,10 @@ use futures::{
 };
 use redis::{cmd, pipe};
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header::RETRY_AFTER};
-use seckill_engine::commands::Command;
+use seckill_engine::{
+    commands::Command,
+    orders::{self, Location},
+};
 use seckill_http::{HttpSettings, Secret, Server, ServerError};
 use seckill_model::{
     EntryId, Fence, Label, Message, Millis, NewSale, ShardId, UserId, VoucherId, user::Role,
@@ -289,6 +292,41 @@ async fn a_promised_order_is_never_unknown_while_redis_is_reconciled() {
     door.until_state(id, &token, "queued").await;
     world.release().await;
     door.until_state(id, &token, "persisted").await;
+    door.close().await;
+}
+
+/// SQL was restored from a backup that is older than the sale: Redis still has the buyer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_of_a_sale_that_sql_has_lost_is_not_denied() {
+    let (world, voucher) = World::with_sale(10).await;
+    let door = Door::open(&world);
+    let token = log_in_one(&world, 1).await;
+    let got = door.buy(voucher, &token).await;
+    let id = got.body["data"].as_str().unwrap();
+    door.until_state(id, &token, "persisted").await;
+    world.settled_and_balanced().await;
+    world
+        .run_sql(
+            "DELETE FROM tb_voucher_order; DELETE FROM tb_seckill_voucher; DELETE FROM tb_voucher",
+        )
+        .await;
+    // An operator's search asks Redis itself, a buyer's what the node has seen.
+    let found = orders::find(&mut world.servers(), id.parse().unwrap()).await.unwrap();
+    let voucher_id = voucher;
+    assert_eq!(found, Location::Lost { user_id: UserId(1), voucher_id });
+    let snapshots = world.node().remote().snapshots;
+    wait_until(PATIENCE, "the sale is known to be lost", async || {
+        snapshots.borrow().lost_shards().count() > 0
+    })
+    .await;
+    let held = door.order(id, &token).await;
+    assert_eq!(
+        (held.status, &held.body["data"]["state"]),
+        (200, &json!("queued")),
+        "{}",
+        held.body
+    );
+    assert_eq!(door.order("7", &token).await.status, 404);
     door.close().await;
 }
 

@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, time::Duration};
 use seckill_engine::{commands::Command, ledger, retention, telemetry::snapshot::AlarmKind};
 use seckill_model::{ShardId, VoucherId, ledger::Finding};
 use seckill_redis::scripts;
-use sqlx::{AssertSqlSafe, Executor as _};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -13,17 +12,13 @@ use crate::{
     world::{NODE, World, newest, sale},
 };
 
-async fn sql(world: &World, statements: &str) {
-    world.sql().await.execute(AssertSqlSafe(statements.to_owned())).await.unwrap();
-}
-
 /// Every change of the row of this sale is rejected.
 async fn freeze(world: &World, sale: VoucherId) {
     let statement = format!(
         "CREATE TRIGGER frozen BEFORE UPDATE ON tb_seckill_voucher WHEN NEW.voucher_id = {sale} \
          BEGIN SELECT RAISE(ABORT, 'frozen'); END"
     );
-    sql(world, &statement).await;
+    world.run_sql(&statement).await;
 }
 
 /// Two sales, the older one first, with ten orders each.
@@ -46,7 +41,7 @@ async fn a_row_that_cannot_be_read_hides_no_other_sale() {
              UPDATE tb_seckill_voucher SET state = '{state}' WHERE voucher_id = {bad}"
         )
     };
-    sql(&world, &set("xx")).await;
+    world.run_sql(&set("xx")).await;
     let sales = world.store.readable_sales().await.unwrap();
     let seen = |sales: &[seckill_model::SaleShard]| {
         sales.iter().map(|it| it.voucher_id).collect::<Vec<_>>()
@@ -83,7 +78,7 @@ async fn a_row_that_cannot_be_read_hides_no_other_sale() {
     assert_eq!(archived.sales, [good]);
     assert!(archived.left_out.reason().is_some_and(|it| it.to_string().contains(&bad.to_string())));
 
-    sql(&world, &set("running")).await;
+    world.run_sql(&set("running")).await;
     world.until("it is sold again", async || world.obtains(bad, 20).await).await;
     world.settled_and_balanced().await;
 }
@@ -108,7 +103,7 @@ async fn a_sale_that_cannot_be_reconciled_closes_no_other() {
     assert!(!world.obtains(bad, 11).await);
     let restored = [world.keys.home().watermark(), "restored".to_owned()];
     assert!(!world.server.query::<bool>(&["HEXISTS", &restored[0], &restored[1]]), "{NODE}");
-    sql(&world, "DROP TRIGGER frozen").await;
+    world.run_sql("DROP TRIGGER frozen").await;
     world.until("it sells once it is reconciled", async || world.obtains(bad, 11).await).await;
     world.admits().await;
     world.settled_and_balanced().await;
@@ -170,7 +165,7 @@ async fn a_sale_that_cannot_be_archived_stops_no_other() {
     assert_eq!(done.sales, [good]);
     let why = done.left_out.reason().unwrap().to_string();
     assert!(why.contains(&format!("#{bad}")) && why.contains("frozen"), "{why}");
-    sql(&world, "DROP TRIGGER frozen").await;
+    world.run_sql("DROP TRIGGER frozen").await;
     let done = archive().await;
     assert_eq!((done.sales, done.left_out.reason()), (vec![bad], None));
 }

@@ -8,14 +8,9 @@ use seckill_engine::{
     telemetry::data_loss::REDIS_RECONCILED,
 };
 use seckill_model::{Outcome, Sale, SaleShard, SaleState, ShardId, VoucherId};
-use sqlx::Executor as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, newest, sale};
-
-async fn sql(world: &World, statements: &str) {
-    world.sql().await.execute(sqlx::AssertSqlSafe(statements)).await.unwrap();
-}
 
 /// Restores the only sale to this version, with this content.
 async fn set_back(world: &World, version: u64, delivered: u64, initial: u64, state: SaleState) {
@@ -23,7 +18,7 @@ async fn set_back(world: &World, version: u64, delivered: u64, initial: u64, sta
         "UPDATE tb_seckill_voucher SET version = {version}, delivered_version = {delivered}, \
          stock = stock + {initial} - initial_stock, initial_stock = {initial}, state = '{state}'"
     );
-    sql(world, &back).await;
+    world.run_sql(&back).await;
 }
 
 /// State, version and pieces in Redis; of a sale that is lost, nothing.
@@ -174,7 +169,7 @@ async fn what_is_sold_stays_sold() {
     world.stop_node().await;
     let orders = "DELETE FROM tb_voucher_order WHERE user_id > 20; \
          UPDATE tb_seckill_voucher SET stock = 5, initial_stock = 25";
-    sql(&world, orders).await;
+    world.run_sql(orders).await;
     repaired(&world).await;
     world.start_node();
     world.settled_and_balanced().await;
@@ -218,7 +213,7 @@ async fn the_shards_of_a_sale_agree_on_what_sells_less() {
     let version = (shard.version + 1).to_string();
     world.server.query::<u64>(&["HSET", &key, "state", "paused", "version", &version]);
     // Changed while Redis did not reply.
-    sql(&world, "UPDATE tb_shard_stock SET version = version + 1").await;
+    world.run_sql("UPDATE tb_shard_stock SET version = version + 1").await;
     world
         .until("all shards are paused", async || {
             let is_paused =
@@ -384,7 +379,7 @@ async fn what_shards_have_lost_is_not_taken_from_an_older_sql() {
     let back = "UPDATE tb_shard_stock SET version = 1, delivered_version = 1, \
            stock = stock + 10 - initial_stock, initial_stock = 10; \
          UPDATE tb_seckill_voucher SET initial_stock = 40, version = 1, state = 'running'";
-    sql(&world, back).await;
+    world.run_sql(back).await;
     let shards = world.store.shards_of(voucher).await.unwrap();
     damage(&world, shards[1].id, "HDEL S initial");
     damage(&world, shards[2].id, "HDEL S state version");
@@ -555,14 +550,14 @@ async fn a_sale_with_more_orders_than_pieces_can_be_stopped() {
     world.execute(Command::Restock { voucher, by: -70 }).await.unwrap();
     agreed(&world, voucher).await;
     set_back(&world, 1, 1, 100, SaleState::Running).await;
-    sql(
-        &world,
-        "CREATE TABLE old AS SELECT * FROM tb_voucher_order LIMIT 10; \
+    world
+        .run_sql(
+            "CREATE TABLE old AS SELECT * FROM tb_voucher_order LIMIT 10; \
          UPDATE old SET id = id + 1000000, user_id = user_id + 100000; \
          INSERT INTO tb_voucher_order SELECT * FROM old; DROP TABLE old; \
          UPDATE tb_seckill_voucher SET stock = stock - 10",
-    )
-    .await;
+        )
+        .await;
     world.execute(Command::PauseSale(voucher)).await.unwrap();
     let sale = agreed(&world, voucher).await;
     assert_eq!((sale.state, sale.initial, sale.stock), (SaleState::Paused, 40, 0));
@@ -584,9 +579,7 @@ async fn buyers_of_a_sale_that_redis_has_lost_keep_their_orders() {
     let shard = ShardId::only(voucher);
     let [sale, stock, buyers] =
         [world.keys.sale(shard), world.keys.stock(shard), world.keys.buyers(shard)];
-    sql(
-        &world,
-        "DELETE FROM tb_voucher_order WHERE id > (SELECT MIN(id) FROM tb_voucher_order); \
+    world.run_sql("DELETE FROM tb_voucher_order WHERE id > (SELECT MIN(id) FROM tb_voucher_order); \
          UPDATE tb_seckill_voucher SET version = 1, delivered_version = 1, state = 'running', stock = 99",
     )
     .await;
@@ -621,14 +614,14 @@ async fn acknowledged_entries_keep_orders_that_sql_and_redis_have_lost() {
         }
         world.stop_node().await;
         let shard = ShardId::only(voucher);
-        sql(
-            &world,
-            "DELETE FROM tb_voucher_order WHERE id NOT IN \
+        world
+            .run_sql(
+                "DELETE FROM tb_voucher_order WHERE id NOT IN \
              (SELECT id FROM tb_voucher_order ORDER BY id LIMIT 20); \
              UPDATE tb_seckill_voucher SET version = 1, delivered_version = 1, \
              state = 'running', stock = 80",
-        )
-        .await;
+            )
+            .await;
         let keys = world.keys.sale_keys(shard);
         let lost = [&["DEL"][..], &keys.each_ref().map(String::as_str)].concat();
         assert_eq!(world.server.query::<u64>(&lost), 3);

@@ -26,11 +26,6 @@ use seckill_model::{
 use seckill_redis::{dead_letters, keys::node_of, stream};
 use sqlx::{AssertSqlSafe, Executor as _};
 
-/// Runs statements beside the node.
-async fn sql(world: &World, statements: &str) {
-    world.sql().await.execute(AssertSqlSafe(statements.to_owned())).await.unwrap();
-}
-
 fn snapshot(world: &World) -> Arc<Snapshot> {
     Arc::clone(&world.node().remote().snapshots.borrow())
 }
@@ -103,18 +98,16 @@ async fn reject(world: &World, database: Database, condition: &str) {
              FOR EACH ROW EXECUTE FUNCTION refuse()"
         ),
     };
-    sql(world, &text).await;
+    world.run_sql(&text).await;
 }
 
 async fn accept(world: &World, database: Database) {
-    sql(
-        world,
-        match database {
+    world
+        .run_sql(match database {
             Database::Postgres => "DROP TRIGGER refuses ON tb_voucher_order; DROP FUNCTION refuse",
             _ => "DROP TRIGGER refuses",
-        },
-    )
-    .await;
+        })
+        .await;
 }
 
 /// Each single row is rejected: a column that must have a value, one that is too narrow, a trigger. Each is an outage.
@@ -164,7 +157,7 @@ async fn what_hits_every_order_is_an_outage(database: Database) {
         world.hold().await;
         match *change {
             "" => reject(&world, database, "NEW.user_id > 0").await,
-            change => sql(&world, change).await,
+            change => world.run_sql(change).await,
         }
         let plan = LoadTest { settle: false, repeat: 0.0, ..LoadTest::new(voucher, 150) };
         world.rush(plan).await;
@@ -187,7 +180,7 @@ async fn what_hits_every_order_is_an_outage(database: Database) {
         assert_eq!((dead(&world), live(&world, voucher).await), (0, 0), "{change}");
         match *back {
             "" => accept(&world, database).await,
-            back => sql(&world, back).await,
+            back => world.run_sql(back).await,
         }
         world.settled().await;
         world.until("it ends", async || !is_outage_elsewhere(&world, voucher).await).await;
@@ -292,7 +285,7 @@ async fn foreign_rows_stop_no_partition(database: Database) {
         "INSERT INTO tb_voucher_order (id, user_id, voucher_id, buyer_place, create_time, update_time) \
          VALUES (-5, 3, {first}, 1, 1, 1)"
     );
-    sql(&world, &row).await;
+    world.run_sql(&row).await;
     world.admit(first, 1..=40).await;
     // The plan names the row, and applies.
     let mut conn = world.redis.connection();
@@ -313,10 +306,10 @@ async fn foreign_rows_stop_no_partition(database: Database) {
     assert_eq!(dead(&world), 1);
     // The foreign row counts as a live one.
     assert_eq!(live(&world, first).await, 40);
-    sql(&world, "DELETE FROM tb_voucher_order WHERE id = -5").await;
+    world.run_sql("DELETE FROM tb_voucher_order WHERE id = -5").await;
     world.stranded().await;
 
-    sql(&world, "CREATE UNIQUE INDEX one_each ON tb_voucher_order (user_id)").await;
+    world.run_sql("CREATE UNIQUE INDEX one_each ON tb_voucher_order (user_id)").await;
     world.hold().await;
     world.admit(second, 31..=120).await;
     world.release().await;
@@ -341,14 +334,12 @@ async fn foreign_rows_stop_no_partition(database: Database) {
     let report = discard(&world, scope.clone(), true).await;
     assert_eq!((report.discarded, report.compensated), (1, 1), "{report:?}");
     assert_eq!(report.refused.total(), 11);
-    sql(
-        &world,
-        match database {
+    world
+        .run_sql(match database {
             Database::MariaDb => "DROP INDEX one_each ON tb_voucher_order",
             _ => "DROP INDEX one_each",
-        },
-    )
-    .await;
+        })
+        .await;
     let report = discard(&world, scope, true).await;
     assert_eq!((report.discarded, report.compensated), (11, 11), "{report:?}");
     world.balanced().await;
@@ -369,7 +360,7 @@ async fn lose(world: &World, voucher: VoucherId) {
         ("tb_seckill_voucher", "voucher_id"),
         ("tb_voucher", "id"),
     ] {
-        sql(world, &format!("DELETE FROM {table} WHERE {column} = {voucher}")).await;
+        world.run_sql(&format!("DELETE FROM {table} WHERE {column} = {voucher}")).await;
     }
 }
 
@@ -485,7 +476,7 @@ async fn a_sale_that_redis_has_in_a_newer_version_is_listed_as_in_redis() {
         "UPDATE tb_seckill_voucher SET state = 'running', version = 1, delivered_version = 1 \
          WHERE voucher_id = {ended}"
     );
-    sql(&world, &back).await;
+    world.run_sql(&back).await;
     let seen = collector.collect().await;
     let behind = Some((SqlCopy::Behind, Phase::Ended));
     assert_eq!(copies(&seen), [behind, current(Phase::Running)]);
@@ -504,7 +495,7 @@ async fn a_sale_that_sql_has_set_back_waits(database: Database) {
         "UPDATE tb_seckill_voucher SET initial_stock = 10, stock = 10, version = 1, \
          delivered_version = 1 WHERE voucher_id = {voucher}"
     );
-    sql(&world, &back).await;
+    world.run_sql(&back).await;
     world.release().await;
     world.until("it is an event", async || event(&world, "orders wait").await).await;
     assert_eq!(dead(&world), 0);

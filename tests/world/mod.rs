@@ -442,6 +442,12 @@ impl World {
         AnyConnection::connect(&self.url).await.unwrap()
     }
 
+    /// Runs statements beside the node.
+    pub async fn run_sql(&self, statements: &str) {
+        let statements = sqlx::AssertSqlSafe(statements.to_owned());
+        sqlx::Executor::execute(&mut self.sql().await, statements).await.unwrap();
+    }
+
     /// Takes SQLite's write lock, as another program might; dropping it releases the lock.
     pub async fn lock_database(&self) -> SqliteConnection {
         let url = format!("sqlite:{}", self.files.path().join("t.db").display());

@@ -127,7 +127,7 @@ pub fn audit(servers: &mut Servers, only: Option<VoucherId>) -> BoxFuture<'_, Re
 
 /// The shards of every sale that is not archived, and those in Redis that SQL has archived or does not know, newest sale
 /// first.
-async fn all_sales(servers: &mut Servers) -> Result<Sales> {
+pub(crate) async fn all_sales(servers: &mut Servers) -> Result<Sales> {
     let mut all = servers.store.readable_sales().await?;
     for found in surplus(servers, &all).await? {
         match found {

@@ -167,6 +167,15 @@ impl Snapshot {
         self.sales.iter().filter(|sale| sale.is_lost())
     }
 
+    /// Returns the shards that SQL has lost, and the maximum number of orders a user of each.
+    pub fn lost_shards(&self) -> impl Iterator<Item = (ShardId, u8)> {
+        let lines = self.lost_sales().flat_map(|sale| match sale.shards.as_slice() {
+            [] => std::slice::from_ref(sale),
+            shards => shards,
+        });
+        lines.filter(|line| line.is_lost()).map(|line| (line.shard_id(), line.limit))
+    }
+
     /// Returns the sale of this voucher.
     pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
         self.sales.iter().find(|sale| sale.voucher_id == voucher_id)
