@@ -321,6 +321,8 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn node(host: &str, port: u16) -> Node {
@@ -389,5 +391,36 @@ mod tests {
         assert_eq!(led("866 ::1:7001"), Some(node("::1", 7001)));
         assert_eq!(led("866"), None);
         assert_eq!(node("::1", 7001).to_string(), "[::1]:7001");
+    }
+
+    proptest::proptest! {
+        /// A proxy, or another program at the port, may reply with anything.
+        #[test]
+        fn any_reply_is_a_map_or_none(reply in reply(), slot: u16) {
+            let asked = Node { host: "h".into(), port: 1 };
+            if let Some(map) = SlotMap::read(reply, &asked) {
+                let _ = (map.owner(slot), map.has(&asked), map.is_complete());
+            }
+        }
+    }
+
+    fn reply() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            Just(Value::Okay),
+            any::<i64>().prop_map(Value::Int),
+            (0..20_000_i64).prop_map(Value::Int),
+            any::<Vec<u8>>().prop_map(Value::BulkString),
+            any::<String>().prop_map(Value::SimpleString),
+            any::<f64>().prop_map(Value::Double),
+            any::<bool>().prop_map(Value::Boolean),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::Set),
+                proptest::collection::vec((inner.clone(), inner), 0..4).prop_map(Value::Map),
+            ]
+        })
     }
 }

@@ -27,6 +27,7 @@ mod groups;
 mod http;
 mod http_clients;
 mod http_connections;
+mod http_garbage;
 mod jobs;
 mod kills;
 mod load_test_outages;
