@@ -1,6 +1,16 @@
 //! The flash-sale engine: buyer → admission → stream → consumer → store → acknowledge.
 //!
-//! Independent of terminals, HTTP and command lines.
+//! Independent of terminals, HTTP and command lines. A [`node::Node`] is one engine process on a
+//! [`deployment::Deployment`]: its [`Operator`] carries out [`Command`]s, and its snapshots show what happens.
+//!
+//! # Examples
+//!
+//! `cargo run --locked -p seckill-engine --example embed` runs this one; it needs `redis-server` or `valkey-server` on the
+//! path.
+//!
+//! ```
+#![doc = include_str!("examples/embed.rs")]
+//! ```
 
 pub mod admission;
 pub mod commands;
