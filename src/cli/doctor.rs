@@ -185,7 +185,8 @@ fn open_files(config: &Config, report: &mut Report) {
 fn disk(name: &'static str, path: &Path, fix: Label, report: &mut Report) {
     if let Ok(space) = rustix::fs::statvfs(path) {
         let free = space.f_bavail.saturating_mul(space.f_frsize);
-        let found = text!("cli-doctor-disk", mib = free >> 20, path = path.display());
+        let (mib, needed) = (free >> 20, ENOUGH_BYTES >> 20);
+        let found = text!("cli-doctor-disk", mib, path = path.display(), needed);
         report.check(name, free >= ENOUGH_BYTES, found, fix);
     }
 }
