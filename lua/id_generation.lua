@@ -10,11 +10,15 @@
 -- Returns the name, which begins with the run ID, and the one that it goes on from, or "".
 
 local run, known = ARGV[1] .. ':', redis.call('HGET', KEYS[1], ':ids')
+local stopped = redis.pcall('GET', KEYS[2])
 if known and string.sub(known, 1, #run) == run then
+  -- IDs are issued again, so it no longer proves that none was lost.
+  if stopped == ARGV[1] then
+    redis.call('DEL', KEYS[2])
+  end
   return {known, redis.call('HGET', KEYS[1], ':ids_before') or ''}
 end
 local new, before = run .. ARGV[2], ''
-local stopped = redis.pcall('GET', KEYS[2])
 if known and type(stopped) == 'string' and string.sub(known, 1, #stopped + 1) == stopped .. ':' then
   before = known
 end

@@ -23,7 +23,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, Fence, Millis, OrderError, OrderId, Outcome, SaleOrder, SaleState, ShardId, UserId,
-    VoucherId, order_id::utc_day,
+    VoucherDetails, VoucherId, order_id::utc_day,
 };
 use seckill_redis::{dead_letters, stream};
 use seckill_store::fault_injection::Ill;
@@ -275,6 +275,22 @@ async fn lost_numbers_are_not_issued_again_by_a_clock_behind() {
         assert!(!given.contains(&order), "{order} was given twice");
     }
     world.settled_and_balanced().await;
+}
+
+/// Redis may lose what is written after its last node has left.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_after_the_last_node_has_left_ends_the_proof_that_nothing_was_lost() {
+    let (mut world, _) = World::with_sale(5).await;
+    world.admits().await;
+    world.stop_node().await;
+    let stopped = world.keys.home().stopped();
+    let is_there = |world: &World| world.server.query::<u64>(&["EXISTS", &stopped]);
+    assert_eq!(is_there(&world), 1);
+    let mut servers = world.servers();
+    let mut vouchers = Vouchers { servers: &mut servers };
+    let tea = vouchers.create_voucher(&VoucherDetails::titled("tea")).await.unwrap();
+    vouchers.buy(tea, UserId(1)).await.unwrap();
+    assert_eq!(is_there(&world), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
