@@ -13,21 +13,7 @@ use seckill_engine::admission::{Admission, AdmissionError};
 use seckill_model::{Millis, Outcome, UserId, VoucherId};
 use tokio::task::JoinHandle;
 
-use super::plan::Ask;
-
-/// A reply with an order ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// Issuer and lane; a lane sends one request at a time, so its order IDs increase.
-    pub lane: (usize, usize),
-    pub voucher: VoucherId,
-    pub user: u64,
-    pub order: i64,
-    /// Newly admitted; false for the ID of an existing order.
-    pub admitted: bool,
-    /// When the buyer received it, in milliseconds.
-    pub at: i64,
-}
+use super::{check::Receipt, plan::Ask};
 
 /// All replies in the order of their arrival.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,26 @@
 //! The checker: the eight invariants of the ledger, from Redis and SQL by raw commands. It shares no code with
 //! the engine's own audit, which has to agree with it.
+#![allow(dead_code, unreachable_pub, reason = "each program of tests uses its part")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::{Connection, Value, cmd};
+use seckill_model::VoucherId;
+use sqlx::AnyConnection;
 
-use super::{buyers::Receipt, stage::connection, world::World};
+/// A reply with an order ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Issuer and lane; a lane sends one request at a time, so its order IDs increase.
+    pub lane: (usize, usize),
+    pub voucher: VoucherId,
+    pub user: u64,
+    pub order: i64,
+    /// Newly admitted; false for the ID of an existing order.
+    pub admitted: bool,
+    /// When the buyer received it, in milliseconds.
+    pub at: i64,
+}
 
 /// The contents of SQL and Redis, read at rest.
 #[derive(Debug, Default)]
@@ -50,21 +65,21 @@ struct Held {
 }
 
 impl Seen {
-    pub async fn look(world: &World) -> Self {
+    /// Reads Redis, which has this many partitions, then SQL.
+    pub async fn read(redis: &mut Connection, partitions: u16, sql: &mut AnyConnection) -> Self {
         let mut seen = Self::default();
-        seen.read_redis(world);
-        seen.read_sql(world).await;
+        seen.read_redis(redis, partitions);
+        seen.read_sql(sql).await;
         seen
     }
 
-    async fn read_sql(&mut self, world: &World) {
-        let mut sql = world.sql().await;
+    async fn read_sql(&mut self, sql: &mut AnyConnection) {
         // `+ 0`: a small integer in one database is a boolean in another.
         let rows: Vec<OrderRow> = sqlx::query_as(
             "SELECT id, user_id, voucher_id, buyer_place + 0, status + 0, pay_time, close_time, shard + 0 \
              FROM tb_voucher_order",
         )
-        .fetch_all(&mut sql)
+        .fetch_all(&mut *sql)
         .await
         .unwrap();
         for (id, user, voucher, place, status, paid, closed, shard) in rows {
@@ -77,7 +92,7 @@ impl Seen {
              UNION ALL SELECT p.voucher_id, p.shard + 0, p.initial_stock, p.stock, s.user_limit + 0, p.version \
              FROM tb_shard_stock p JOIN tb_seckill_voucher s ON s.voucher_id = p.voucher_id",
         )
-        .fetch_all(&mut sql)
+        .fetch_all(&mut *sql)
         .await
         .unwrap();
         let sale = |it: (i64, i64, i64, i64, i64, i64)| ((it.0, it.1), (it.2, it.3, it.4, it.5));
@@ -86,12 +101,12 @@ impl Seen {
             "SELECT voucher_id FROM tb_seckill_voucher s WHERE shards IS NOT NULL AND (stock IS NOT NULL \
              OR initial_stock <> (SELECT SUM(initial_stock) FROM tb_shard_stock p WHERE p.voucher_id = s.voucher_id))",
         )
-        .fetch_all(&mut sql)
+        .fetch_all(&mut *sql)
         .await
         .unwrap();
         let rows: Vec<(i64, Option<i64>)> =
             sqlx::query_as("SELECT order_id, given FROM tb_give_back")
-                .fetch_all(&mut sql)
+                .fetch_all(&mut *sql)
                 .await
                 .unwrap();
         self.give_backs = rows.into_iter().collect();
@@ -99,35 +114,34 @@ impl Seen {
             "SELECT job FROM tb_job_run r WHERE EXISTS (SELECT 1 FROM tb_job_run e \
              WHERE e.job = r.job AND e.id < r.id AND e.token > r.token)",
         )
-        .fetch_all(&mut sql)
+        .fetch_all(&mut *sql)
         .await
         .unwrap();
-        drop(sql);
     }
 
-    fn read_redis(&mut self, world: &World) {
-        let mut redis = connection(world);
-        let of = world.keys.count();
-        for part in 0..of {
+    fn read_redis(&mut self, redis: &mut Connection, partitions: u16) {
+        for part in 0..partitions {
             let key = |what: &str| format!("seckill:{{p{part}}}:{what}");
-            for (place, fields) in entries(&mut redis, &key("dead"), "-") {
+            for (place, fields) in entries(redis, &key("dead"), "-") {
                 match order_of(&fields, "body:") {
                     Some((_, id)) => drop(self.dead.insert(id)),
                     None => drop(place),
                 }
             }
-            self.read_stream(&mut redis, &key("orders"));
-            let sales: Vec<String> = cmd("KEYS").arg(key("sale:*")).query(&mut redis).unwrap();
+            self.read_stream(redis, &key("orders"));
+            // Not KEYS, which many servers forbid.
+            let mut scan = cmd("SCAN");
+            scan.cursor_arg(0).arg("MATCH").arg(key("sale:*"));
+            let sales: Vec<String> = scan.iter(redis).unwrap().map(Result::unwrap).collect();
             for sale in sales.into_iter().filter(|key| !key.ends_with(":replaced")) {
                 let name = sale.rsplit(':').next().unwrap().to_owned();
                 let (voucher, shard) = name.split_once('.').unwrap_or((&name, "0"));
                 let number = (voucher.parse().unwrap(), shard.parse().unwrap());
-                let sale: HashMap<String, String> =
-                    cmd("HGETALL").arg(&sale).query(&mut redis).unwrap();
+                let sale: HashMap<String, String> = cmd("HGETALL").arg(&sale).query(redis).unwrap();
                 let stock: Option<i64> =
-                    cmd("GET").arg(key(&format!("stock:{name}"))).query(&mut redis).unwrap();
+                    cmd("GET").arg(key(&format!("stock:{name}"))).query(redis).unwrap();
                 let mut buyers: HashMap<String, i64> =
-                    cmd("HGETALL").arg(key(&format!("buyers:{name}"))).query(&mut redis).unwrap();
+                    cmd("HGETALL").arg(key(&format!("buyers:{name}"))).query(redis).unwrap();
                 buyers.remove("seq");
                 let of_sale = |name: &str| sale.get(name).and_then(|it| it.parse().ok());
                 let (initial, version) = (of_sale("initial"), of_sale("version").unwrap_or(0));

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     buyers::{Buyers, Log, parse},
-    check::{Seen, at_rest},
+    check::at_rest,
     live::{AofSizes, OldCopy},
     plan::{Fate, Loses, Plan},
     sql_changes,
@@ -100,7 +100,7 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<ScenarioReport, String> {
     }
     if let Fate::WithRedis { .. } = fate {
         // What neither Redis nor SQL holds after both were killed is lost; nothing else may be missing in the end.
-        let known = Seen::look(&world).await.known();
+        let known = stage::look(&world).await.known();
         gone = log.all().iter().map(|it| it.order).filter(|id| !known.contains(id)).collect();
         if plan.always && !gone.is_empty() {
             return Err(format!("a Redis that syncs always has lost {gone:?}"));

@@ -127,6 +127,12 @@ pub fn connection(world: &World) -> redis::Connection {
     redis
 }
 
+/// What SQL and Redis contain now.
+pub async fn look(world: &World) -> Seen {
+    let mut sql = world.sql().await;
+    Seen::read(&mut connection(world), world.keys.count(), &mut sql).await
+}
+
 /// A node checks all keys once a second and waits for the lease of a reduction whose process has died.
 pub async fn is_reconciled(world: &World) -> bool {
     let mut redis = connection(world);
@@ -218,7 +224,7 @@ pub async fn replay_letters(world: &World, nodes: &[&str], log: &Log) -> Result<
     let replay = Command::ReplayLetters { scope: scope(), force: true };
     world.execute(replay).await.map_err(|error| format!("replay of dead letters: {error}"))?;
     settle(world, nodes).await?;
-    let seen = Seen::look(world).await;
+    let seen = look(world).await;
     let dead: Vec<i64> =
         log.all().iter().map(|it| it.order).filter(|it| seen.is_dead(*it)).collect();
     if dead.is_empty() {
@@ -250,7 +256,7 @@ pub async fn repair(world: &World) -> Result<Vec<String>, String> {
 pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
     let audit = ledger::audit(&mut world.servers(), None).await;
     let audit = audit.map_err(|error| format!("audit: {error}"))?;
-    let seen = Seen::look(world).await;
+    let seen = look(world).await;
     let found = seen.findings();
     let findings: Vec<_> = audit.sales.iter().flat_map(|it| &it.findings).collect();
     if found.is_empty() == audit.balanced {
