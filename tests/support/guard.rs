@@ -188,8 +188,8 @@ pub(super) fn give(dir: &Path, owner: Option<Owner>) {
 /// The UDP port of the same number, which no server uses, is the reservation: it holds across
 /// processes and ends with them.
 #[derive(Debug)]
-pub(super) struct Port {
-    pub(super) number: u16,
+pub struct Port {
+    pub number: u16,
     _reservation: UdpSocket,
 }
 
@@ -198,7 +198,7 @@ impl Port {
     ///
     /// Below the ephemeral range: there, a client that reconnects to a killed server could
     /// take its port, and even connect to itself.
-    pub(super) fn free() -> Self {
+    pub fn free() -> Self {
         let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
         let mut tries = (0..1_000).map(|_| rand::random_range(12_000..22_000));
         let port = tries.find_map(|number| {

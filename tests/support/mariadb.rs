@@ -18,6 +18,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection};
 use super::{
     database::{DatabaseProcess, Start, new_name},
     guard::{self, Guard},
+    selected_program,
 };
 
 /// A MariaDB server, or a MySQL server if `DATABASE` selects it. `root` needs no password.
@@ -115,7 +116,7 @@ fn spawn(process: &mut DatabaseProcess) -> Result<(), String> {
         // No second protocol, no files of statements, no statistics.
         command.args(["--mysqlx=OFF", "--secure-file-priv=NULL", "--performance-schema=OFF"]);
     }
-    let (name, template) = (if is_mysql() { "MySQL" } else { "MariaDB" }, template());
+    let (name, template) = (if is_mysql() { "MySQL" } else { "MariaDB" }, template(&process.args));
     let start = Start { name, command, template, end: "KILL", owner: None };
     process.spawn(&start, || greets(&socket))
 }
@@ -139,16 +140,21 @@ pub fn is_mysql() -> bool {
     }
 }
 
-/// The common part of the server command for creating and running a database in `dir`.
-fn server(dir: &Path) -> Command {
-    let path = if is_mysql() {
-        sql_programs::mysql().expect("no MySQL server (mysqld) was found; DATABASE=mysql needs one")
+fn program() -> PathBuf {
+    if is_mysql() {
+        selected_program("mysqld")
+            .or_else(sql_programs::mysql)
+            .expect("no MySQL server (mysqld) was found; DATABASE=mysql needs one")
     } else {
-        sql_programs::mariadb().expect(
+        selected_program("mariadbd").or_else(sql_programs::mariadb).expect(
             "no MariaDB server (mariadbd) was found; './assets/setup.sh --tests' installs one",
         )
-    };
-    let mut command = Command::new(path);
+    }
+}
+
+/// The common part of the server command for creating and running a database in `dir`.
+fn server(dir: &Path) -> Command {
+    let mut command = Command::new(program());
     command.arg("--no-defaults").arg(format!("--datadir={}", dir.join("data").display()));
     // A starting server removes temporary files, also those of another server.
     command.arg(format!("--tmpdir={}", dir.display())).args(["--skip-log-bin", "--user=root"]);
@@ -164,15 +170,22 @@ fn server(dir: &Path) -> Command {
     command
 }
 
+/// An argument that MySQL accepts only if its files were created with it.
+pub const LOWER_CASE: &str = "--lower-case-table-names=1";
+
 /// The files of a new server, created once per binary: it takes most of a second, and MySQL several.
-fn template() -> &'static Path {
-    static MADE: OnceLock<(PathBuf, Guard)> = OnceLock::new();
-    let (dir, _) = MADE.get_or_init(|| {
+fn template(args: &[String]) -> &'static Path {
+    static MADE: [OnceLock<(PathBuf, Guard)>; 2] = [const { OnceLock::new() }; 2];
+    let is_lower_case = args.iter().any(|it| it == LOWER_CASE);
+    let (dir, _) = MADE[usize::from(is_lower_case)].get_or_init(|| {
         let dir = guard::new_dir(None);
         let guard = Guard::of_files(&dir, None);
         let log = File::create(dir.join("log")).unwrap();
         let mut command = server(&dir);
         command.arg("--innodb-flush-log-at-trx-commit=0");
+        if is_lower_case {
+            command.arg(LOWER_CASE);
+        }
         let statements = if is_mysql() {
             let statements = dir.join("init.sql");
             std::fs::write(&statements, MYSQL_ROOT).unwrap();
@@ -207,8 +220,7 @@ const MYSQL_ROOT: &str = "CREATE USER root@'127.0.0.1';\n\
 /// The statements that create the system tables of MariaDB, like `mariadb-install-db`, which needs more packages than
 /// the server.
 fn mariadb_tables() -> Vec<u8> {
-    let server = sql_programs::mariadb().expect("it was found before");
-    let files = sql_programs::mariadb_system_tables(&server)
+    let files = sql_programs::mariadb_system_tables(&program())
         .expect("the files of the MariaDB server (mariadb_system_tables.sql) were not found");
     // Bootstrap mode reads one statement per line. Without an entry, root has no password.
     let mut statements =

@@ -26,6 +26,7 @@ mod tls;
 
 use std::{
     fs,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -33,7 +34,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub use cluster::TestCluster;
 pub use database::{DatabaseProcess, new_name};
-pub use mariadb::{MariaDb, is_mysql};
+pub use guard::Port;
+pub use mariadb::{LOWER_CASE, MariaDb, is_mysql};
 pub use pooler::{PoolMode, Pooler};
 pub use postgres::{GUARDED, Postgres};
 pub use process::{BINARY, Background, Ran, refused, run};
@@ -44,8 +46,8 @@ pub use sandbox::Seckill;
 pub use sentinel::{SERVICE, TestSentinels, sentinel_of};
 pub use server::{PASSWORD, Server};
 pub use tls::{
-    AUTHORITY, Behind, CERTIFICATE, CLIENT_CERTIFICATE, CLIENT_KEY, KEY, encrypted,
-    encrypted_for_clients, http_client,
+    AUTHORITY, Behind, CERTIFICATE, CLIENT_AUTHORITY, CLIENT_CERTIFICATE, CLIENT_KEY, KEY,
+    encrypted, encrypted_for_clients, http_client,
 };
 
 /// How long a test waits for an immediate effect: long enough for a loaded machine, and
@@ -54,6 +56,13 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a test waits for an effect that takes several timeouts of the program.
 pub const LONG: Duration = Duration::from_mins(3);
+
+/// The program `name` in the directory that `SERVER_PROGRAMS` selects, if it is there: a server of another version than
+/// that of this host.
+pub fn selected_program(name: &str) -> Option<PathBuf> {
+    let program = Path::new(&std::env::var_os("SERVER_PROGRAMS")?).join(name);
+    program.is_file().then_some(program)
+}
 
 /// Arguments that make this test binary run one ignored test of `module` (a `module_path!()`), the entry point of a
 /// child process.

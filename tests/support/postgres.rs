@@ -16,6 +16,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use super::{
     database::{DatabaseProcess, Start, new_name},
     guard::{self, Guard, Owner, other_than_root},
+    selected_program,
 };
 
 /// The superuser, who needs no password.
@@ -136,7 +137,7 @@ fn owner() -> Option<Owner> {
 }
 
 fn tool(name: &str) -> PathBuf {
-    sql_programs::postgres(name).unwrap_or_else(|| {
+    selected_program(name).or_else(|| sql_programs::postgres(name)).unwrap_or_else(|| {
         panic!("no PostgreSQL server ({name}) was found; './assets/setup.sh --tests' installs one")
     })
 }

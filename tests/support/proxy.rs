@@ -194,9 +194,14 @@ impl Proxy {
         self.muted.send_replace(false);
     }
 
+    /// Closes all open connections, as a proxy does with idle ones; clients that connect again are served.
+    pub fn drop_connections(&self) {
+        self.severed.send_replace(());
+    }
+
     /// Closes all open connections, and waits until they are closed: otherwise the next request may still use one.
     pub async fn sever(&self) {
-        self.severed.send_replace(());
+        self.drop_connections();
         // One receiver is the one of the listener.
         wait_until(PATIENCE, "closed connections", async || self.severed.receiver_count() == 1)
             .await;

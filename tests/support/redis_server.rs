@@ -310,6 +310,11 @@ fn server_command() -> Command {
             ("redis-check-rdb", "redis-server"),
             ("valkey-check-rdb", "valkey-server"),
         ];
+        for name in ["valkey-server", "redis-server"] {
+            if let Some(program) = super::selected_program(name) {
+                return Some((program, name));
+            }
+        }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
         names.into_iter().find_map(|(file, name)| {
