@@ -537,6 +537,26 @@ async fn mariadb_is_strict_regardless_of_its_settings() {
     assert_eq!(again.sale(made.voucher_id).await.unwrap(), made);
 }
 
+/// A transaction of READ COMMITTED cannot be logged as its statements: no order could be written.
+#[tokio::test]
+async fn mariadb_with_a_log_of_statements_gets_no_tables() {
+    let log = ["--log-bin=log", "--server-id=1", "--binlog-format=STATEMENT"];
+    let mut server = MariaDb::with(&log);
+    let name = Server::create(&server).await;
+    let error = refusal(&server.url_of(&name)).await;
+    assert!(error.is_away() && error.to_string().contains("ROW or MIXED"), "{error}");
+    assert_eq!(tables(&server, &name).await, "0");
+    server.restart_with(&["--binlog-format=ROW"]);
+    let store = open(&server.url_of(&name)).await;
+    let voucher = sale_of(&store, 1).await;
+    // What is there can be read.
+    server.restart_with(&["--binlog-format=STATEMENT"]);
+    let store = open(&server.url_of(&name)).await;
+    assert_eq!(store.sale(voucher).await.unwrap().voucher_id, voucher);
+    let error = store.write_orders(&[entry(1, voucher)], NOW).await.unwrap_err();
+    assert!(error.is_away() && error.to_string().contains("ROW or MIXED"), "{error}");
+}
+
 /// A process was killed while it created the tables, which MySQL commits one by one.
 #[tokio::test]
 async fn mariadb_rolls_back_what_a_killed_process_began() {

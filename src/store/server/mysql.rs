@@ -97,6 +97,13 @@ impl Server for MySql {
     }
 
     async fn lock_schema(conn: &mut MySqlConnection, settings: &Settings) -> Result<(), Fault> {
+        // The first row would be rejected, with tables left behind. Not a variable of each version (`@@binlog_format`).
+        let log = "SHOW VARIABLES WHERE Variable_name IN ('log_bin', 'binlog_format') \
+             AND Value IN ('ON', 'STATEMENT')";
+        let log: Vec<(String, String)> = sqlx::query_as(log).fetch_all(&mut *conn).await?;
+        if log.len() == 2 {
+            return Err(StoreError::Away(reason!("store-reason-statement-binlog")).into());
+        }
         // Lock names are global to the server and limited to 64 characters. MySQL has no SHA1 since 9.6.
         let lock = "SELECT GET_LOCK(SHA2(CONCAT('seckill', DATABASE()), 256), ?)";
         let seconds = settings.statement_ms.div_ceil(1_000);
