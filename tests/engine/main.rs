@@ -47,6 +47,7 @@ mod restock;
 mod retention;
 mod sale_faults;
 mod sale_fields;
+mod server_matrix;
 mod servers;
 mod set_back;
 mod shards;

@@ -8,6 +8,7 @@
 )]
 
 mod catalog;
+mod servers;
 
 use std::{
     fs,
@@ -290,4 +291,12 @@ fn the_durability_page_names_existing_tests() {
     let is_missing =
         |name: &&str| !tests.iter().any(|file| file.text.contains(&format!("fn {name}(")));
     none(names.into_iter().filter(is_missing).map(str::to_owned).collect());
+}
+
+/// What `doctor` knows, and what users read: both from the last run of all servers.
+#[test]
+fn the_readmes_name_the_tested_servers() {
+    let wrong =
+        servers::Record::read().readmes().into_iter().filter(|(path, text)| read(path) != *text);
+    none(wrong.map(|(path, _)| format!("{path}: its table of servers is another")).collect());
 }
