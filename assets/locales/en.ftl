@@ -1557,6 +1557,7 @@ cli-doctor-skipped = skipped because of --read-only
 cli-doctor-small-window = the full console needs 80x24; enlarge the window
 cli-doctor-sync-aof = CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = CONFIG SET appendonly yes, and add it to redis.conf
+cli-doctor-untested = seckill was not tested with this version; use a tested one ({ $versions }), or rehearse a sale on it first
 cli-doctor-zone = cron expressions are due in { $zone }, on every node; the zone of this host is { $host }
 cli-doctor-zone-set = set engine.jobs.time_zone in the configuration file to change it, and restart a node
 cli-done-but-not-logged = 'seckill { $command }' succeeded ({ $result }), but writing the audit log failed; record it manually

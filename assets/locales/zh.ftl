@@ -1401,6 +1401,7 @@ cli-doctor-skipped = 因 --read-only 跳过
 cli-doctor-small-window = 完整的控制台需要 80x24，请放大窗口
 cli-doctor-sync-aof = 执行 CONFIG SET appendfsync everysec
 cli-doctor-turn-on-aof = 执行 CONFIG SET appendonly yes，并写入 redis.conf
+cli-doctor-untested = 此版本未经测试；请改用测试过的版本（{ $versions }），或先在此版本上演练一场秒杀
 cli-doctor-zone = 各节点的 cron 表达式均按 { $zone } 触发；本机时区为 { $host }
 cli-doctor-zone-set = 如需更改，请在配置文件中设置 engine.jobs.time_zone 并重启一个节点
 cli-done-but-not-logged = 'seckill { $command }' 已执行（{ $result }），但写入审计日志失败；请手工记录

@@ -28,6 +28,7 @@ use serde::Serialize;
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result, Table, error, fields, indented, span,
+    tested_servers,
 };
 
 /// With less free space than this, one sale may fill the disk.
@@ -66,6 +67,17 @@ impl Report {
 
     fn note(&mut self, name: &'static str, found: impl Display, fix: Option<Label>) {
         self.add(name, Grade::Note, found, fix.map(String::from));
+    }
+
+    /// Records a server that answers; one that was not tested is noted.
+    fn version(&mut self, name: &'static str, product: &str, version: &str, found: String) {
+        match tested_servers::others(product, version) {
+            None => self.ok(name, found),
+            Some(versions) => {
+                let fix = text!("cli-doctor-untested", versions);
+                self.add(name, Grade::Note, found, Some(fix));
+            }
+        }
     }
 
     /// Records a passed check, or a problem with this fix.
@@ -198,7 +210,9 @@ async fn redis(context: &Context, report: &mut Report) {
         return report.unreachable("redis", error);
     }
     let product = conn.server(HOME).map_or_else(String::new, |server| server.product.clone());
-    report.ok("redis", text!("cli-doctor-redis", product, place = context.redis.address()));
+    let found = text!("cli-doctor-redis", product, place = context.redis.address());
+    let (name, version) = product.split_once(' ').unwrap_or((&product, ""));
+    report.version("redis", name, version, found);
     match conn.setting(HOME, "appendonly").await {
         Ok(on) if on == "yes" => {
             let fsync = conn.setting(HOME, "appendfsync").await.unwrap_or_default();
@@ -305,7 +319,11 @@ async fn database(context: &Context, report: &mut Report) {
     let store = &context.store;
     match store.ping().await {
         Ok(version) => {
-            report.ok("database", text!("cli-doctor-database", version, place = store.describe()));
+            let found = text!("cli-doctor-database", version, place = store.describe());
+            match tested_servers::product(&store.describe(), &version) {
+                Some(product) => report.version("database", product, &version, found),
+                None => report.ok("database", found),
+            }
         }
         Err(error) => return report.unreachable("database", error),
     }

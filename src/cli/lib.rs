@@ -39,6 +39,7 @@ mod snapshot;
 mod status;
 mod stream;
 mod table;
+mod tested_servers;
 mod tokens;
 mod users;
 mod voucher;
