@@ -1,26 +1,22 @@
 #!lua
 -- Names the generation of order IDs: it ends when this server is restarted, or has lost what the nodes have reconciled.
--- One that follows a clean stop goes on from the former one: nothing was lost in between.
 --
--- KEYS  1 reconciled (hash node -> server run ID that it has reconciled; fields ":ids": the generation, and ":ids_before": the
---         one that it goes on from, or none)
---       2 stopped (string: the run of the server in which the last node left)
+-- KEYS  1 reconciled (hash node -> server run ID that it has reconciled; fields ":ids": the generation, ":ids_before": the one
+--         before it, ":ids_closed": see leave.lua)
 -- ARGV  1 server run ID  2 unique text, for a new generation
+--       3 value of ":ids_closed" that SQL knows to be over: numbers may be leased again; or ""
 --
--- Returns the name, which begins with the run ID, and the one that it goes on from, or "".
+-- Returns the name, which begins with the run ID, the one before it or "", and ":ids_closed" or "".
 
+local closed = redis.call('HGET', KEYS[1], ':ids_closed')
+if closed and closed == ARGV[3] then
+  redis.call('HDEL', KEYS[1], ':ids_closed')
+  closed = nil
+end
 local run, known = ARGV[1] .. ':', redis.call('HGET', KEYS[1], ':ids')
-local stopped = redis.pcall('GET', KEYS[2])
 if known and string.sub(known, 1, #run) == run then
-  -- IDs are issued again, so it no longer proves that none was lost.
-  if stopped == ARGV[1] then
-    redis.call('DEL', KEYS[2])
-  end
-  return {known, redis.call('HGET', KEYS[1], ':ids_before') or ''}
+  return {known, redis.call('HGET', KEYS[1], ':ids_before') or '', closed or ''}
 end
-local new, before = run .. ARGV[2], ''
-if known and type(stopped) == 'string' and string.sub(known, 1, #stopped + 1) == stopped .. ':' then
-  before = known
-end
-redis.call('HSET', KEYS[1], ':ids', new, ':ids_before', before)
-return {new, before}
+local new = run .. ARGV[2]
+redis.call('HSET', KEYS[1], ':ids', new, ':ids_before', known or '')
+return {new, known or '', closed or ''}

@@ -6,11 +6,14 @@
 --       5 IDs to skip if neither key exists for the day: both may have been lost
 --       6 with KEYS 3: the generation that the caller knows
 --
--- Returns the end of the lease: its numbers are the last ARGV 2 before that; or -1 if the generation has ended: the
--- counters may have been lost with it.
+-- Returns the end of the lease: its numbers are the last ARGV 2 before that; or -1 if the generation has ended, since the
+-- counters may have been lost with it, or if the last node has left: the caller asks for the generation again.
 
-if KEYS[3] and redis.pcall('HGET', KEYS[3], ':ids') ~= ARGV[6] then
-  return -1
+if KEYS[3] then
+  local known = redis.pcall('HMGET', KEYS[3], ':ids', ':ids_closed')
+  if known[1] ~= ARGV[6] or known[2] then
+    return -1
+  end
 end
 
 set_aside(KEYS[1], 'string')

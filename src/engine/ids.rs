@@ -52,63 +52,90 @@ const TRIES: u32 = 16;
 ///
 /// A Redis that was restarted, failed over or emptied may have lost the newest increments of its counters, and issues
 /// their numbers again. The IDs differ if no second is used before and after that, whatever the clocks of the hosts: a node
-/// uses only seconds that SQL has reserved for the generation, and a new generation begins after all that were reserved. A
-/// Redis that was stopped cleanly has lost nothing: the generation goes on, so IDs are not dated ahead of the clock. If SQL is
-/// unreachable, the last reserved second is used: its numbers still differ.
+/// uses only seconds that SQL has reserved for the generation, and a new generation begins after all that were reserved. It goes
+/// on over a restart if the last node had left before it, since then no number was leased: IDs are not dated ahead of the clock
+/// then. If SQL is unreachable, the last reserved second is used: its numbers still differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Dates {
     first: i64,
     until: i64,
     /// As `id_generation.lua` names it; empty for a worker that need not know.
     generation: String,
+    /// How often nodes have reserved seconds to lease numbers: see `leave.lua`.
+    opened: u64,
 }
 
 impl Default for Dates {
     /// Every second.
     fn default() -> Self {
-        Self { first: i64::MIN, until: i64::MAX, generation: String::new() }
+        Self { first: i64::MIN, until: i64::MAX, generation: String::new(), opened: 0 }
     }
 }
 
 impl Dates {
     /// The seconds of the present generation on a run of the server: reserves them if it is new. None is before
-    /// `not_before`, the last one that the caller has used.
+    /// `not_before`, the last one that the caller has used. Numbers may be leased then.
     pub(super) async fn of_run(
         servers: &mut Servers,
         of: &Partition,
         run: &str,
         not_before: i64,
     ) -> Result<Self> {
-        let mut call = scripts::ID_GENERATION.prepare_invoke();
-        call.key(of.reconciled()).key(of.stopped());
-        call.arg(run).arg(uuid::Uuid::new_v4().simple().to_string());
-        let (generation, before): (String, String) = servers.conn.invoke(&call).await?;
+        let Servers { store, conn, .. } = servers;
+        let [generation, before, closed] = Self::named(conn, of, run, "").await?;
         for _ in 0..TRIES {
-            let (text, stored) = Self::stored(&servers.store, of).await?;
+            let (text, stored) = Self::stored(store, of).await?;
             let now = now();
+            let opened = stored.as_ref().map_or(0, |it| it.opened);
+            // No number was leased since the last node left: neither was Redis set back, nor has it lost any.
+            let goes_on = closed == opened.to_string();
             let dates = match stored {
-                Some(stored) if stored.generation == generation && !stored.is_short(now) => {
+                Some(stored)
+                    if stored.generation == generation
+                        && closed.is_empty()
+                        && !stored.is_short(now) =>
+                {
                     return Ok(stored);
                 }
-                // SQL knows the same last run as Redis, so neither was set back.
-                Some(Self { first, until, generation: known })
-                    if known == generation || (!before.is_empty() && known == before) =>
+                Some(Self { first, until, generation: known, .. })
+                    if known == generation || (goes_on && known == before) =>
                 {
-                    Self { first, until: until.max(now + RESERVE), generation: generation.clone() }
+                    (first, until.max(now + RESERVE))
                 }
                 stored => {
                     let until = stored.map(|it| it.until).filter(|until| *until <= now + AHEAD);
                     let used = until.unwrap_or(i64::MIN).max(not_before);
                     let first = now.max(used.saturating_add(1));
-                    let until = first.max(now + RESERVE);
-                    Self { first, until, generation: generation.clone() }
+                    (first, first.max(now + RESERVE))
                 }
             };
-            if dates.store(&servers.store, of, text).await? {
+            let (first, until) = dates;
+            let dates = Self { first, until, generation: generation.clone(), opened: opened + 1 };
+            if dates.store(store, of, text).await? {
+                if !closed.is_empty() {
+                    Self::named(conn, of, run, &closed).await?;
+                }
                 return Ok(dates);
             }
         }
         Err(StoreError::Away(reason!("store-reason-contention")).into())
+    }
+
+    /// The present generation, the one before it, and the opening of it after which the last node left.
+    async fn named(
+        conn: &mut Connection,
+        of: &Partition,
+        run: &str,
+        over: &str,
+    ) -> Result<[String; 3]> {
+        let mut call = scripts::ID_GENERATION.prepare_invoke();
+        call.key(of.reconciled()).arg(run).arg(uuid::Uuid::new_v4().simple().to_string()).arg(over);
+        Ok(conn.invoke(&call).await?)
+    }
+
+    /// How often the present generation was opened; `None` before the first ID.
+    pub(super) async fn opened(store: &SharedStore, of: &Partition) -> Result<Option<u64>> {
+        Ok(Self::stored(store, of).await?.1.map(|it| it.opened))
     }
 
     /// Reserves more seconds when few are left, as long as SQL knows no newer generation.
@@ -141,7 +168,8 @@ impl Dates {
             // An older version of this program stored only the first one.
             let until = parts.next().map_or(Some(first), |until| until.parse().ok())?;
             let generation = parts.next().unwrap_or_default().to_owned();
-            Some(Self { first, until, generation })
+            let opened = parts.next().and_then(|opened| opened.parse().ok()).unwrap_or(0);
+            Some(Self { first, until, generation, opened })
         });
         Ok((text, dates))
     }
@@ -152,8 +180,8 @@ impl Dates {
         of: &Partition,
         old: Option<String>,
     ) -> Result<bool> {
-        let Self { first, until, generation } = self;
-        let new = format!("{first} {until} {generation}");
+        let Self { first, until, generation, opened } = self;
+        let new = format!("{first} {until} {generation} {opened}");
         Ok(store.change_setting(&Self::name(of), old.as_deref(), &new).await?)
     }
 

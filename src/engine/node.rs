@@ -29,6 +29,7 @@ use crate::{
     deployment::Deployment,
     event_log,
     heartbeat::send_heartbeats,
+    ids::Dates,
     jobs::{Runner, builtin, schedule},
     locks::{Locks, Timing},
     recovery::delivery::deliver_all,
@@ -232,10 +233,13 @@ impl Node {
         let mut conn = deployment.redis.connection();
         for of in deployment.keys.partitions() {
             let run = conn.run_id(&of.nodes()).await?;
+            let opened = Dates::opened(&deployment.store, &of).await;
+            let opened = opened.ok().flatten().map(|it| it.to_string()).unwrap_or_default();
             let mut leave = scripts::LEAVE.prepare_invoke();
             leave.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.http());
             leave.key(of.stopped()).key(of.refused()).arg(node).arg(&self.instance);
             leave.arg(if in_time { &run } else { "" }).arg(deployment.settings.node_dead_ms);
+            leave.arg(opened);
             conn.invoke::<u64>(&leave).await?;
         }
         Ok(())
