@@ -353,6 +353,9 @@ alarms-data-loss =
             }{ $stuck ->
                 [0] {""}
                *[other] {"  "}Press { KEY("pending") } then { KEY("plan-recovery") } to recover the rest.
+            }{ $again ->
+                [0] {""}
+               *[other] {"  "}The same keys are lost again and again: 'seckill doctor' shows if Redis evicts them.
             }{ $open ->
                 [0] {"  "}No action needed.
                *[other] {""}
@@ -374,6 +377,9 @@ alarms-data-loss =
                 [0] {""}
                 [one] ; dead consumers hold 1 entry: 'seckill pending apply'
                *[other] ; dead consumers hold { $stuck } entries: 'seckill pending apply'
+            }{ $again ->
+                [0] {""}
+               *[other] ; the same keys are lost again and again, and counted each time: 'seckill doctor' shows if Redis evicts them, otherwise another program deletes them
             }{ $open ->
                 [0] ; no action needed
                *[other] {""}
@@ -1514,6 +1520,7 @@ cli-doctor-clock = { $state ->
 }
 cli-doctor-clock-set = synchronize the clocks of both hosts (NTP): sales open and close by the clock of Redis, order IDs are dated by those of the nodes
 cli-doctor-commands = all required commands are allowed
+cli-doctor-commands-unknown = this server does not have them: remove the lines with 'rename-command' from its configuration, or use Redis or Valkey 7.0 or later
 cli-doctor-data-loss = Possible data loss with these settings, by failure:
 cli-doctor-database = { $version }, { $place }
 cli-doctor-database-killed = kill -9 of the database
@@ -1531,6 +1538,7 @@ cli-doctor-grade = { $grade ->
     [unreachable] UNREACHABLE
    *[other] { $grade }
 }
+cli-doctor-grant-writes = grant the user of the URL the rights that the README names, or pass the URL of a server that accepts writes
 cli-doctor-locale = { $locale } is not UTF-8
 cli-doctor-mode = { $path } (mode { $mode })
 cli-doctor-more-replicas = connect more replicas or lower engine.wait_replicas; until then no buyer gets a reply
@@ -1715,6 +1723,7 @@ cli-plan-rebuilt = { $orders ->
 } re-added to the stream.
 cli-plan-stock = #{ $voucher } SQL stock
 cli-plan-unreadable = cannot read the plan { $path } ({ $error }); 'seckill pending plan --out FILE' writes one
+cli-plan-waits = {" "}(waiting for { $seconds } s: a process that was stopped in its transaction holds rows until the database ends its session)
 cli-read-only-works = { $why }; 'seckill --read-only' still opens the console
 cli-reason-prompt = Reason for the audit log (optional):
 cli-remove-consumer = Remove '{ $name }', which holds no entries, from { $groups ->
@@ -3961,6 +3970,7 @@ redis-lost-server = { $count ->
    *[other] the states of partitions { $numbers } are unknown
 }: { $error }
 redis-no-group = the consumer group is missing; a running node recreates it
+redis-no-info = { $reason }; each connection begins with INFO: grant it to the user of the URL (+info), or remove its 'rename-command' from the configuration of Redis
 redis-no-master = its sentinels report no live primary for '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
 redis-none-is-on-path = none is on PATH
@@ -3972,6 +3982,7 @@ redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reas
 redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
 redis-refused = Redis rejected the command: { $reason }
 redis-remedy = { $code ->
+    [BUSY] a script blocks it: end it with 'SCRIPT KILL', or 'FUNCTION KILL'
     [MISCONF] free disk space and check its log
     [OOM] raise maxmemory or remove other data
     [READONLY] it is a replica: pass the URL of its primary

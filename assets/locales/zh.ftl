@@ -409,6 +409,9 @@ alarms-data-loss =
             }{ $stuck ->
                 [0] {""}
                *[other] 依次按 { KEY("pending") }、{ KEY("plan-recovery") } 处理其余待确认消息。
+            }{ $again ->
+                [0] {""}
+               *[other] 同一批键一再丢失：'seckill doctor' 可查看 Redis 是否在淘汰键。
             }{ $open ->
                 [0] 无需处理。
                *[other] {""}
@@ -429,6 +432,9 @@ alarms-data-loss =
             }{ $stuck ->
                 [0] {""}
                *[other] ；失联消费者持有 { $stuck } 条消息，请执行 'seckill pending apply'
+            }{ $again ->
+                [0] {""}
+               *[other] ；同一批键一再丢失，每次都计入上述数字：'seckill doctor' 可查看 Redis 是否在淘汰键，否则是被其他程序删除
             }{ $open ->
                 [0] ；无需处理
                *[other] {""}
@@ -1356,6 +1362,7 @@ cli-doctor-clock = { $state ->
 }
 cli-doctor-clock-set = 请同步两台主机的时钟（NTP）：秒杀按 Redis 的时钟开始和结束，订单号按节点的时钟生成
 cli-doctor-commands = 所需命令均可执行
+cli-doctor-commands-unknown = 该服务器没有这些命令：请从其配置中删去 rename-command，或改用 7.0 以上的 Redis 或 Valkey
 cli-doctor-data-loss = 按当前配置，各类故障可能丢失的数据：
 cli-doctor-database = { $version }，{ $place }
 cli-doctor-database-killed = 数据库被 SIGKILL
@@ -1375,6 +1382,7 @@ cli-doctor-grade = { $grade ->
     [unreachable] 不可达
    *[other] { $grade }
 }
+cli-doctor-grant-writes = 请授予地址中的用户使用说明所列的权限，或改用可写的服务器地址
 cli-doctor-locale = { $locale } 不是 UTF-8
 cli-doctor-mode = { $path }（权限 { $mode }）
 cli-doctor-more-replicas = 增加从节点或调低 engine.wait_replicas：目前买家收不到应答
@@ -1539,6 +1547,7 @@ cli-plan-read-failed = 读取计划失败，详见数据目录中的日志
 cli-plan-rebuilt = { $orders } 笔已准入的订单别处均无记录，将重新入队。
 cli-plan-stock = #{ $voucher } SQL 库存
 cli-plan-unreadable = 无法读取计划 { $path }（{ $error }）；可用 'seckill pending plan --out FILE' 生成
+cli-plan-waits = （已等待 { $seconds } 秒：若某个进程在事务中被挂起，数据库会在结束其会话后释放所占的行）
 cli-read-only-works = { $why }；仍可用 'seckill --read-only' 打开控制台
 cli-reason-prompt = 写入审计日志的原因（可不填）：
 cli-remove-consumer = 从 { $groups } 个消费组中移除没有消息的“{ $name }”？
@@ -3452,6 +3461,7 @@ redis-key-moved = 键正在或已经从 { $address } 移走（{ $reply }），�
 redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
 redis-lost-server = { $count } 个分区（{ $numbers }）的状态未知：{ $error }
 redis-no-group = 消费组不存在，运行中的节点会重建
+redis-no-info = { $reason }；每个连接都要先执行 INFO：请授予该权限，或从 Redis 配置中删去对它的 rename-command
 redis-no-master = 哨兵中没有“{ $service }”的在线主节点
 redis-no-parameters-are-allowed-after = 问号之后不能有内容
 redis-none-is-on-path = PATH 中没有
@@ -3463,6 +3473,7 @@ redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason
 redis-redis-or-valkey-or-later = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
 redis-refused = Redis 拒绝了该命令：{ $reason }
 redis-remedy = { $code ->
+    [BUSY] 有脚本占住了它，请用 SCRIPT KILL 或 FUNCTION KILL 终止
     [MISCONF] 请腾出其磁盘空间并查看其日志
     [OOM] 请调高 maxmemory 或清理其他数据
     [READONLY] 它是从节点，请改用主节点的地址

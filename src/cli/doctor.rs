@@ -303,16 +303,27 @@ async fn commands(context: &Context, report: &mut Report) {
             break;
         }
     }
-    let Some((_, why)) = denied.first() else {
+    if denied.is_empty() {
         return report.ok("commands", Label("cli-doctor-commands"));
+    }
+    let (unknown, denied): (Vec<Denied>, Vec<Denied>) =
+        denied.into_iter().partition(|(_, why)| commands::is_unknown(why));
+    refused(&unknown, |_| Label("cli-doctor-commands-unknown").to_owned(), report);
+    let grant = |names: &[&str]| {
+        let rules: Vec<String> = names.iter().map(|name| commands::acl_rule(name)).collect();
+        text!("cli-doctor-acl", rules = rules.join(" "))
     };
+    refused(&denied, grant, report);
+}
+
+/// Reports commands, or families of keys, that Redis refuses, if there are any.
+fn refused(denied: &[Denied], fix: impl FnOnce(&[&str]) -> String, report: &mut Report) {
+    let Some((_, why)) = denied.first() else { return };
     let mut names: Vec<&str> = denied.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let rules: Vec<String> = names.iter().map(|name| commands::acl_rule(name)).collect();
-    let rules = rules.join(" ");
     let found = text!("cli-doctor-refused", names = names.join(&Label("list-items")), why);
-    report.check("commands", false, found, text!("cli-doctor-acl", rules));
+    report.check("commands", false, found, fix(&names));
 }
 
 async fn database(context: &Context, report: &mut Report) {
@@ -329,6 +340,10 @@ async fn database(context: &Context, report: &mut Report) {
     }
     if let Err(error) = takes_writes(store).await {
         report.unreachable("writes", error);
+    } else if !context.config.read_only
+        && let Err(error) = store.try_writes().await
+    {
+        report.check("writes", false, error.to_string(), Label("cli-doctor-grant-writes"));
     }
     let read = read_each_table(context).await;
     let found = match &read {

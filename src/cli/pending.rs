@@ -3,7 +3,7 @@
 use std::{
     io::{self, IsTerminal as _, Write as _},
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use clap::{Args, Subcommand};
@@ -31,6 +31,8 @@ use crate::{
 
 /// Displayed lines of a plan; its file has all of them.
 const SHOWN: usize = 20;
+/// Without progress for this long, a command says that it waits.
+const WAITS_AFTER: Duration = Duration::from_secs(3);
 /// Interval of progress messages on a terminal.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -178,26 +180,40 @@ async fn make(operator: &Operator, out: Output, which: Which) -> Result<Plan> {
     Ok(with_progress(operator, out, operator.plan(&scope, &stop)).await?)
 }
 
-/// Waits for `work` and shows its progress on a terminal.
+/// Waits for `work` and shows its progress on a terminal, elsewhere only that it waits.
 async fn with_progress<T>(operator: &Operator, out: Output, work: impl Future<Output = T>) -> T {
-    if out.json || !io::stderr().is_terminal() {
+    if out.json {
         return work.await;
     }
+    let is_terminal = io::stderr().is_terminal();
     let mut tick = tokio::time::interval(PROGRESS_INTERVAL);
+    let (mut last, mut since, mut is_said) = (0, Instant::now(), false);
     tokio::pin!(work);
     let done = loop {
         tokio::select! {
             done = &mut work => break done,
             _ = tick.tick() => {
-                if let Some(line) = operator.meters.recoveries().last() {
-                    let (done, of) = (number(line.done), number(line.planned));
-                    let progress = text!("cli-plan-progress", action = line.action, done, of);
+                let Some(line) = operator.meters.recoveries().last().cloned() else { continue };
+                if line.done != last {
+                    (last, since, is_said) = (line.done, Instant::now(), false);
+                }
+                let (done, of) = (number(line.done), number(line.planned));
+                let mut progress = text!("cli-plan-progress", action = line.action, done, of);
+                let waits = since.elapsed() >= WAITS_AFTER;
+                if waits {
+                    progress += &text!("cli-plan-waits", seconds = since.elapsed().as_secs());
+                }
+                if is_terminal {
                     let _ = write!(io::stderr(), "\r\x1b[K{progress}");
+                } else if waits && !std::mem::replace(&mut is_said, true) {
+                    let _ = writeln!(io::stderr(), "{progress}");
                 }
             }
         }
     };
-    let _ = write!(io::stderr(), "\r\x1b[K");
+    if is_terminal {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
     done
 }
 

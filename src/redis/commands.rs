@@ -84,6 +84,11 @@ const NEEDED: &[&str] = &[
 /// A command that failed, or the pattern of keys (`~icr:*`) on which each command fails, and why.
 pub type Denied = (String, String);
 
+/// Whether the server does not have the command at all, by its reply: it was renamed, or belongs to a newer version.
+pub fn is_unknown(why: &str) -> bool {
+    why.starts_with("ERR unknown")
+}
+
 /// The rule of an access list that allows what was denied.
 pub fn acl_rule(denied: &str) -> String {
     match denied {
@@ -96,6 +101,10 @@ pub fn acl_rule(denied: &str) -> String {
 /// Tries every command on unused keys of a partition and removes these keys. Returns the commands that this user may
 /// not run or this server does not support; or the families of keys that it may not use, which make them fail.
 pub async fn try_all(conn: &mut Connection, keys: &Layout, of: &Partition) -> Result<Vec<Denied>> {
+    // A connection begins with it: without it, each command would seem to be denied, and each key.
+    if let Err(RedisError::Rejected(why)) = conn.multiplexed(&of.orders()).await {
+        return Ok(vec![("INFO".to_owned(), why.to_string())]);
+    }
     let families = denied_families(conn, keys, of).await?;
     if !families.is_empty() {
         return Ok(families);
@@ -122,14 +131,15 @@ pub async fn try_all(conn: &mut Connection, keys: &Layout, of: &Partition) -> Re
     script.key(of.scratch(&name, "string"));
     note("EVALSHA", conn.invoke::<redis::Value>(&script).await, &mut denied)?;
     // A denied or unknown command makes others fail that need its result: report only the cause.
-    let first = |why: &str| ["NOPERM", "ERR unknown"].iter().any(|it| why.starts_with(it));
+    let first = |why: &str| why.starts_with("NOPERM") || is_unknown(why);
     if denied.iter().any(|(_, why)| first(why)) {
         denied.retain(|(_, why)| first(why));
     }
     Ok(denied)
 }
 
-/// Families of keys on which two different reads are rejected: one alone may be a forbidden command.
+/// Families of keys on which two different reads are rejected, where one alone may be a forbidden command; or a write that
+/// changes nothing, because of its key.
 async fn denied_families(
     conn: &mut Connection,
     keys: &Layout,
@@ -149,6 +159,18 @@ async fn denied_families(
             if why.is_none() {
                 break;
             }
+        }
+        if why.is_none() {
+            let write = cmd("HDEL").arg(&key).arg("no field").take();
+            why = match conn.query::<redis::Value>(&write).await {
+                Err(RedisError::Rejected(reason)) => {
+                    let is_key = |why: &String| why.starts_with("NOPERM") && why.contains(" key");
+                    Some(reason.to_string()).filter(is_key)
+                }
+                // The key is no hash.
+                Ok(_) | Err(RedisError::Foreign(_)) => None,
+                Err(error) => return Err(error),
+            };
         }
         denied.extend(why.map(|why| (pattern, why)));
     }

@@ -259,10 +259,15 @@ impl Redis {
     ) -> Result<ServerInfo> {
         let mut ask = pipe();
         ask.cmd("INFO").arg("server").cmd("INFO").arg("replication");
-        let (info, role): (InfoDict, InfoDict) = ask
-            .query_async(connection)
-            .await
-            .map_err(|error| RedisError::from_redis(&error, address))?;
+        let (info, role): (InfoDict, InfoDict) =
+            ask.query_async(connection).await.map_err(|error| {
+                match RedisError::from_redis(&error, address) {
+                    RedisError::Rejected(reason) => {
+                        RedisError::Rejected(reason!("redis-no-info", reason))
+                    }
+                    error => error,
+                }
+            })?;
         let version: String =
             info.get("redis_version").unwrap_or_else(|| Label("common-unknown").to_owned());
         let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));

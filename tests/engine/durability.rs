@@ -199,6 +199,32 @@ fn doctor_finds_commands_without_permission() {
         assert!(found["fix"].to_string().contains(&again), "{result}");
         server.query::<()>(&["ACL", "SETUSER", "shop", &again]);
     }
+    // Each connection begins with INFO, so nothing else can be tried.
+    server.query::<()>(&["ACL", "SETUSER", "shop", "-info"]);
+    let result = home.run(&["--redis", &url, "doctor", "--json"]).json();
+    assert_eq!(check(&result, "commands")["fix"].to_string().matches('+').count(), 1, "{result}");
+    assert!(check(&result, "commands")["fix"].to_string().contains("+info"), "{result}");
+}
+
+/// No permission brings back a command that the server does not have.
+#[test]
+fn doctor_names_commands_that_were_renamed() {
+    for name in ["EVALSHA", "HSET"] {
+        let home = Seckill::new();
+        let server = TestRedis::setup().args(&["--rename-command", name, "renamed"]).start();
+        let ran = home.run(&["--redis", &server.url(), "doctor", "--json"]);
+        let result = ran.json();
+        let checks = result["checks"].as_array().unwrap();
+        let found = checks.iter().find(|it| it["name"] == "commands").cloned().unwrap_or_default();
+        let (seen, fix) = (found["found"].to_string(), found["fix"].to_string());
+        assert!(seen.contains(name) && fix.contains("'rename-command'"), "{name}: {result}");
+    }
+    let server = TestRedis::setup().args(&["--rename-command", "INFO", "renamed"]).start();
+    for args in [&["doctor"][..], &["sale", "list"]] {
+        let ran = Seckill::new().run(&[&["--redis", &server.url()], args].concat());
+        let shown = ran.stdout + &ran.stderr;
+        assert!(shown.contains("INFO") && shown.contains("'rename-command'"), "{shown}");
+    }
 }
 
 /// With the permissions in the README everything works, and each of them is needed.
@@ -229,6 +255,13 @@ fn doctor_finds_keys_without_permission() {
         let fix = checks.iter().find(|it| it["name"] == "commands").map(|it| it["fix"].to_string());
         assert!(fix.is_some_and(|it| it.contains(pattern)), "{pattern}: {report}");
     }
+    // A family that may only be read.
+    allow("~icr:*");
+    server.query::<()>(&["ACL", "SETUSER", "shop", "%R~icr:*"]);
+    let report = with(&["doctor", "--json"]).json();
+    let checks = report["checks"].as_array().unwrap();
+    let fix = checks.iter().find(|it| it["name"] == "commands").map(|it| it["fix"].to_string());
+    assert!(fix.is_some_and(|it| it.contains("~icr:*") && !it.contains('+')), "{report}");
 }
 
 #[test]

@@ -305,7 +305,9 @@ async fn a_user_who_may_only_read_reads<S: Server>(server: S) {
     assert!(error.to_string().contains("has no tables of seckill"), "{error}");
     assert_eq!(tables(&server, &name).await, "0");
 
-    sale_of(&open(&url).await, 5).await;
+    let owner = open(&url).await;
+    sale_of(&owner, 5).await;
+    owner.try_writes().await.unwrap();
     let make = if is_mysql {
         format!(
             "CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'hunter2'; \
@@ -321,6 +323,7 @@ async fn a_user_who_may_only_read_reads<S: Server>(server: S) {
     // A command that changes something is rejected by the database, one that reads is not.
     let store = open(&reader).await;
     assert_eq!(store.sales().await.unwrap().len(), 1);
+    assert!(store.try_writes().await.unwrap_err().to_string().contains("GRANT"));
     let sale = store
         .create_sale(
             &NewSale { title: "tea".into(), stock: 1, begin: None, end: None, limit: 1, shards: 1 },

@@ -16,7 +16,7 @@ pub(super) fn full() -> Message {
 }
 
 fn losses(total: Reconciled) -> RecentLosses {
-    RecentLosses { at: NOW, total }
+    RecentLosses { at: NOW, total, again: 0 }
 }
 
 /// A loss with these counts, the last of them pending.

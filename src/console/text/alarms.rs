@@ -191,13 +191,14 @@ fn data_loss(losses: &RecentLosses, stuck: u64, reader: Reader) -> String {
     // A sale that was closed has an alarm of its own, or had one.
     let is_closed = losses.total.closed.is_some();
     let is_left = lost || is_closed || losses.total.paused;
-    let open = refused + unknown + stuck + u64::from(is_left);
+    let again = losses.again as u64;
+    let open = refused + unknown + stuck + again + u64::from(is_left);
     let keys = match loss.keys.as_slice() {
         [] => "none".to_owned(),
         keys => list_keys(&short(keys)),
     };
     let parts = loss.parts();
-    text!("alarms-data-loss", reader, keys, parts, loss, refused, unknown, lost, stuck, open)
+    text!("alarms-data-loss", reader, keys, parts, loss, refused, unknown, lost, stuck, again, open)
 }
 
 fn list_sales(sales: &[impl Display]) -> String {

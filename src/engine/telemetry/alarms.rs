@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn lost(total: Reconciled) -> RecentLosses {
-        RecentLosses { at: Millis(7), total }
+        RecentLosses { at: Millis(7), total, again: 0 }
     }
 
     fn holder(alive: bool, pending: u64) -> ConsumerLine {

@@ -1,7 +1,12 @@
 //! Data losses in Redis that a node has reconciled: events of the audit log. Nodes also publish them in Redis for the
 //! minutes in which the database may not have them yet.
 
-use std::{cmp::Reverse, collections::HashSet, fmt, sync::Once};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Once,
+};
 
 use redis::{cmd, pipe};
 use seckill_model::{
@@ -147,7 +152,18 @@ pub struct RecentLosses {
     /// All of them; each key once.
     #[serde(flatten)]
     pub total: Reconciled,
+    /// How often keys were lost that had been lost more often before than nodes report one loss: Redis evicts them, or
+    /// another program deletes them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub again: usize,
 }
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Each of a few nodes reports what it has restored after one loss.
+const ONE_LOSS: usize = 4;
 
 /// Maximum number of keys listed by name; the others are counted.
 const NAMED: usize = 4;
@@ -328,14 +344,20 @@ impl RecentLosses {
         let is_recent = |entry: &&AuditEntry| {
             entry.action == REDIS_RECONCILED && now.since(entry.at) < SHOWN_MS
         };
-        let (mut at, mut total, mut seen) = (None, Reconciled::default(), HashSet::new());
+        let (mut at, mut total) = (None, Reconciled::default());
         for entry in log.iter().filter(is_recent) {
             at = at.max(Some(entry.at));
             // An event without figures still indicates a loss.
             total.add(entry.result.part("/data_loss").unwrap_or_default());
         }
-        total.keys.retain(|key| seen.insert(key.clone()));
-        Some(Self { at: at?, total })
+        let (mut times, mut again) = (HashMap::<String, usize>::new(), 0);
+        total.keys.retain(|key| {
+            let times = times.entry(key.clone()).or_default();
+            *times += 1;
+            again += usize::from(*times > ONE_LOSS);
+            *times == 1
+        });
+        Some(Self { at: at?, total, again })
     }
 }
 
@@ -384,9 +406,25 @@ mod tests {
         let expected = RecentLosses {
             at: Millis(900_000),
             total: Reconciled { restored: 12, promised: 2, refused: 1, ..Reconciled::default() },
+            again: 0,
         };
         assert_eq!(sum, Some(expected));
         assert_eq!(RecentLosses::of(&log[1..2], Millis(1)), None);
+    }
+
+    #[test]
+    fn keys_that_are_lost_again_and_again_are_noticed() {
+        let line = |id| {
+            let keys = vec!["seckill:{p0}:buyers:1".to_owned()];
+            let data_loss = Reconciled { keys, ..Reconciled::default() };
+            let (action, result) = (REDIS_RECONCILED.to_owned(), Message::of(&Line { data_loss }));
+            AuditEntry { id, at: Millis(id), action, result, ..AuditEntry::default() }
+        };
+        let log: Vec<AuditEntry> = (1..=6).map(line).collect();
+        let of = |log: &[AuditEntry]| RecentLosses::of(log, Millis(9)).unwrap();
+        // Each node of a fleet reports what it has restored.
+        assert_eq!((of(&log[..4]).again, of(&log[..4]).total.keys.len()), (0, 1));
+        assert_eq!((of(&log).again, of(&log).total.keys.len()), (2, 1));
     }
 
     #[test]

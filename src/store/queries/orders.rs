@@ -293,6 +293,29 @@ impl Store {
         })
     }
 
+    /// Tries the writes of an order without changing a row: a user may lack the right, or the server be read-only.
+    ///
+    /// # Errors
+    /// Why one of them fails.
+    pub async fn try_writes(&self) -> Result<()> {
+        transaction!(self, |conn| {
+            let columns = format!("{}, create_time, update_time", batch::names());
+            let insert = format!(
+                "INSERT INTO tb_voucher_order ({columns}) \
+                 SELECT {columns} FROM tb_voucher_order WHERE 1 = 0"
+            );
+            conn.execute(insert, params![]).await?;
+            for write in [
+                "UPDATE tb_voucher_order SET status = status WHERE 1 = 0",
+                "UPDATE tb_seckill_voucher SET stock = stock WHERE 1 = 0",
+                "UPDATE tb_shard_stock SET stock = stock WHERE 1 = 0",
+            ] {
+                conn.execute(write, params![]).await?;
+            }
+            Ok(())
+        })
+    }
+
     /// The ledger of one shard, counted in one statement for a consistent view. Buyers with more than one order in the same
     /// place are those of the whole sale, and counted with its first shard.
     pub async fn ledger(&self, shard: ShardId) -> Result<SqlLedger> {
