@@ -843,6 +843,10 @@ ask-stop-load-test-and-pause =
 
 ## attach
 
+ask-suspend =
+    Its node stops as well: its buyers get no answer, and what it holds waits until other nodes take it over, or until 'fg'.
+    .title = Suspend the console?
+    .button = Suspend
 attach-alone = only the attached service is shown here; press { KEY("quit") } to quit, and run 'seckill' for the console
 attach-back-archived = sale #{ $voucher } of the engine is archived: it has gone back already, or has left Redis after its end
 attach-back-ask = End sale #{ $voucher } "{ $title }" in the engine for good, and move it back to the service with { $stock } pieces left and orders of { $live } buyers?
@@ -2285,6 +2289,7 @@ context-views = All views
 
 conventions-all-are-marked-press = all are marked; press { KEY("mark-all") } to clear the marks
 conventions-are-loaded-in-pages = { $total } rows are loaded in pages by ID; sorting works for a single page only
+conventions-close-before-suspending = close this first; suspending also stops the node
 conventions-closes-this-then-press-again = { $text }; press { $close } to close this, then { $again } again
 conventions-copied = copied: { $what }{ $in_tmux ->
         [true] ; tmux forwards it only with '{ $setting }'
@@ -2654,6 +2659,7 @@ event-lag = lag of { $lag ->
 event-lasted = after { $seconds } s
 event-no-group = missing
 event-no-heartbeat = no heartbeat for { $seconds } s; live nodes take over its entries
+event-node-back = a heartbeat again, { $seconds } s after the last one
 event-omitted = { $lines ->
     [one] 1 line
    *[other] { $lines } lines
@@ -2669,6 +2675,7 @@ event-silent-holds = idle, holds { $pending ->
    *[other] { $pending } entries
 }
 event-stopped = normal shutdown
+event-time-zone = cron expressions follow { $to }, previously { $from }: this node is configured for it
 event-unconfirmed = only { $replicas } of { $wanted } replicas confirm orders
 event-unknown-holds = not a known node, holds { $pending ->
     [one] 1 entry

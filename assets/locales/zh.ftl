@@ -262,7 +262,9 @@ activity-event = { $key ->
     [orders-written] 订单已落库
     [node-started] 节点启动
     [node-stopped] 节点停止
+    [node-back] 节点恢复
     [node-dead] 节点失联
+    [time-zone-changed] 时区变更
     [redis-reconciled] Redis 数据已补齐
     [partition-repaired] 分区已修复
     [users-create] 创建用户
@@ -292,6 +294,7 @@ activity-node = { $at }，节点 { $node }
 activity-not-given = 未填写
 activity-on = 对象
 activity-subject = { $key ->
+    [jobs] 定时任务
     [lag] 积压
     [sales] 秒杀
     [audit] 对账
@@ -817,6 +820,10 @@ ask-stop-load-test-and-pause =
 
 ## attach
 
+ask-suspend =
+    本进程的节点也会停住：它的买家得不到应答，它持有的消息要等其他节点接管，或等到执行 fg。
+    .title = 挂起控制台？
+    .button = 挂起
 attach-alone = 这里只显示所接入的服务；按 { KEY("quit") } 退出，运行 'seckill' 打开控制台
 attach-back-archived = 引擎中的秒杀 #{ $voucher } 已归档：已经迁回，或结束后已从 Redis 移除
 attach-back-ask = 在引擎中永久结束秒杀 #{ $voucher }「{ $title }」，并迁回原服务（剩余 { $stock } 件，买家 { $live } 位）？
@@ -2031,6 +2038,7 @@ context-views = 所有视图
 
 conventions-all-are-marked-press = 已全部标记，按 { KEY("mark-all") } 取消
 conventions-are-loaded-in-pages = 共 { $total } 条，按 ID 分页读取；仅一页时才支持排序
+conventions-close-before-suspending = 请先关闭此窗口；挂起会使节点一并停住
 conventions-closes-this-then-press-again = { $text }，按 { $close } 关闭此处，再按一次 { $again }
 conventions-copied = 已复制：{ $what }{ $in_tmux ->
         [true] ；tmux 需设置 '{ $setting }' 才会传给终端
@@ -2335,12 +2343,14 @@ event-lag = 积压 { $lag } 条，几乎没有减少
 event-lasted = 持续 { $seconds } 秒
 event-no-group = 不存在
 event-no-heartbeat = 已 { $seconds } 秒无心跳，其消息由在线节点接管
+event-node-back = 心跳恢复，中断 { $seconds } 秒
 event-omitted = 一分钟内省略 { $lines } 条，详见日志文件
 event-orders = { $orders } 笔订单
 event-sale-mended = Redis 中该场的字段与 SQL 不符，已恢复；原为 { $fields }
 event-run-failed = 上次运行失败：{ $why }
 event-silent-holds = 停滞，持有 { $pending } 条消息
 event-stopped = 正常停止
+event-time-zone = cron 表达式改按 { $to }，原为 { $from }：本节点的配置如此
 event-unconfirmed = { $wanted } 个副本中只有 { $replicas } 个确认订单
 event-unknown-holds = 不是已知节点，持有 { $pending } 条消息
 

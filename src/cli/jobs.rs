@@ -10,7 +10,8 @@ use seckill_engine::{
 use seckill_model::{JobRun, Label, text};
 
 use crate::{
-    Config, Context, Needs, Output, Reason, Result, Table, local, number, or_dash, reply, span,
+    Config, Context, Needs, Output, Reason, Result, Table, local, number, or_dash, reply, rows,
+    span,
 };
 
 #[derive(Debug, Subcommand)]
@@ -22,7 +23,7 @@ pub(super) enum JobsCommand {
         /// Name of the job
         name: Option<String>,
         /// Maximum number of runs
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows())]
         limit: u32,
     },
     /// Run a job now, even if it is paused

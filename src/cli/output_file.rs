@@ -109,6 +109,11 @@ fn not_written(path: &Path, existing: Existing, error: &io::Error) -> CliError {
 
 /// `None` if nothing can be written there by its kind.
 fn open(path: &Path, existing: Existing) -> io::Result<Option<Out>> {
+    let takes_a_stream = |kind: fs::FileType| kind.is_char_device() || kind.is_fifo();
+    // What is open already may have no path behind its links: `/dev/stdout`, `/dev/fd/63`.
+    if fs::metadata(path).is_ok_and(|found| takes_a_stream(found.file_type())) {
+        return OpenOptions::new().write(true).open(path).map(Out::Stream).map(Some);
+    }
     let target = behind_links(path)?;
     let found = match fs::metadata(&target) {
         Ok(found) => Some(found),
@@ -124,13 +129,7 @@ fn open(path: &Path, existing: Existing) -> io::Result<Option<Out>> {
             OpenOptions::new().write(true).open(&target)?;
             found.mode() & 0o777
         }
-        Some(found) => {
-            let kind = found.file_type();
-            if kind.is_char_device() || kind.is_fifo() {
-                return OpenOptions::new().write(true).open(&target).map(Out::Stream).map(Some);
-            }
-            return Ok(None);
-        }
+        Some(_) => return Ok(None),
         None => 0o600,
     };
     let text = BufWriter::new(tempfile_in(dir_of(&target))?);

@@ -49,7 +49,7 @@ impl App {
     pub(super) fn run(&mut self, action: Action) {
         match action {
             Action::QuitNow => self.terminal.course = Course::Quit,
-            Action::Suspend => self.terminal.course = Course::Suspend,
+            Action::Suspend => self.suspend(),
             Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
                 Some(dialog) => {
@@ -226,6 +226,7 @@ impl App {
                 }
             }
             Intent::Quit => self.terminal.course = Course::Quit,
+            Intent::Suspend => self.terminal.course = Course::Suspend,
         }
     }
 
@@ -748,6 +749,20 @@ impl App {
     }
 
     /// Asks for confirmation before quitting while something is in progress.
+    /// Suspends the console, and with it the node of its process: it asks first, unless it was asked twice.
+    fn suspend(&mut self) {
+        let is_asked = matches!(&self.dialog, Some(Dialog::Confirm(it)) if it.is_suspension());
+        if self.alone || self.display.newest.read_only || is_asked {
+            self.dialog = self.dialog.take().filter(|_| !is_asked);
+            self.terminal.course = Course::Suspend;
+        } else if self.dialog.is_some() {
+            self.note(text!("conventions-close-before-suspending"));
+        } else {
+            let question = question!("ask-suspend");
+            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Suspend)));
+        }
+    }
+
     pub(super) fn quit(&mut self) {
         let load_tests = &self.display.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {

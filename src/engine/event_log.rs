@@ -224,6 +224,16 @@ impl EventLog {
         let (names, seen): (HashSet<&str>, HashSet<(String, Millis)>) =
             others().map(|it| (it.name.as_str(), (it.name.clone(), it.seen))).unzip();
         self.silent.retain(|name, _| names.contains(name.as_str()));
+        for (name, sign) in self.dead.iter().filter(|dead| !seen.contains(dead)) {
+            let back = snapshot.nodes.iter().find(|it| it.alive && it.name == *name);
+            if let Some(back) = back {
+                let away = format!("{:.1}", back.seen.since(*sign) as f64 / 1e3);
+                let result = Event::Other(reason!("event-node-back", seconds = away));
+                let mut line = line(&self.node, now, events::NODE_BACK, name, &result);
+                line.once = Some(format!("node back|{}|{}", short(name), sign.0));
+                lines.push(line);
+            }
+        }
         self.dead.retain(|dead| seen.contains(dead));
         for (name, sign) in seen {
             let since = *self.silent.entry(name.clone()).or_insert(now);

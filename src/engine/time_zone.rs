@@ -51,19 +51,23 @@ pub async fn of(store: &SharedStore) -> Result<Zone> {
 }
 
 /// Stores `wanted` as the zone of the deployment, or that of this host if there is none yet. Other nodes follow it within
-/// seconds.
-pub(crate) async fn agree(store: &SharedStore, wanted: Option<&Zone>) -> Result<()> {
+/// seconds. Returns the zone that was changed to another one, and that one.
+pub(crate) async fn agree(
+    store: &SharedStore,
+    wanted: Option<&Zone>,
+) -> Result<Option<(String, String)>> {
     let stored = store.setting(SETTING).await?;
     let wanted = match (wanted, &stored) {
         (Some(wanted), _) => wanted.to_string(),
-        (None, Some(_)) => return Ok(()),
+        (None, Some(_)) => return Ok(None),
         (None, None) => Zone::of_host().to_string(),
     };
     if stored.as_ref() != Some(&wanted) {
         // Unless another node has changed it since.
-        store.change_setting(SETTING, stored.as_deref(), &wanted).await?;
+        let is_changed = store.change_setting(SETTING, stored.as_deref(), &wanted).await?;
+        return Ok(stored.filter(|_| is_changed).map(|former| (former, wanted)));
     }
-    Ok(())
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -113,7 +113,9 @@ async fn takes_orders(servers: &mut Servers, wait_replicas: u32) -> bool {
 )]
 async fn ready(State(shared): State<Shared>) -> Result<Readiness> {
     let running = !shared.stopping.is_cancelled();
-    let readiness = Readiness { running, ..shared.check.lock().await.run().await };
+    let mut readiness = Readiness { running, ..shared.check.lock().await.run().await };
+    // What a probe cannot try: only an order uses each key and command of an order.
+    readiness.redis &= !shared.metrics.is_denied();
     match readiness.lacks() {
         None => Ok(Answer(readiness)),
         Some(why) => Err(Refusal::NotReady(why, json!(readiness))),

@@ -6,7 +6,7 @@ use std::{
     fmt,
     net::IpAddr,
     sync::{Arc, atomic::AtomicI64},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, prometheus_text::encode},
@@ -97,8 +98,13 @@ pub(crate) struct Metrics {
     in_flight: Gauge,
     admission: Family<OutcomeLabel, Counter>,
     limited: Family<LimitLabel, Counter>,
+    /// When Redis last rejected the command that admits a buyer, if it has admitted none since.
+    denied: Mutex<Option<Instant>>,
     pub(crate) traffic: Traffic,
 }
+
+/// A node that lacks a permission is not ready for this long after each attempt.
+const DENIED_FOR: Duration = Duration::from_secs(10);
 
 impl Metrics {
     /// `places` are those of the connections of buyers.
@@ -137,7 +143,8 @@ impl Metrics {
         registry.register_collector(Box::new(Connections(places)));
         registry.register_collector(Box::new(Deployment(snapshots)));
         let traffic = Traffic::default();
-        Self { registry, requests, durations, in_flight, admission, limited, traffic }
+        let denied = Mutex::default();
+        Self { registry, requests, durations, in_flight, admission, limited, denied, traffic }
     }
 
     /// Counts a request from this address from now on.
@@ -156,6 +163,7 @@ impl Metrics {
 
     /// Counts a decision of admission.
     pub(crate) fn note_admission(&self, outcome: &Result<Outcome, AdmissionError>) {
+        let denied = outcome.as_ref().is_err_and(AdmissionError::is_of_permission);
         let outcome = match outcome {
             Ok(Outcome::Admitted { .. }) => "admitted",
             Ok(Outcome::Duplicate { .. }) => "duplicate",
@@ -170,6 +178,16 @@ impl Metrics {
             Err(_) => "error",
         };
         self.admission.get_or_create(&OutcomeLabel { outcome }).inc();
+        match outcome {
+            "admitted" => *self.denied.lock() = None,
+            "error" if denied => *self.denied.lock() = Some(Instant::now()),
+            _ => {}
+        }
+    }
+
+    /// Whether Redis has just rejected the command that admits a buyer, and admitted none since.
+    pub(crate) fn is_denied(&self) -> bool {
+        self.denied.lock().is_some_and(|at| at.elapsed() < DENIED_FOR)
     }
 
     /// Counts a request beyond the limit of its `user` or `address`, or of the `login`; or a connection beyond that of all

@@ -99,6 +99,9 @@ async fn a_silent_node_is_found_dead() {
     world.until("the event is logged", async || !of(&world, "node dead").await.is_empty()).await;
     let [line] = &of(&world, "node dead").await[..] else { panic!() };
     assert_eq!((&*line.subject, line.node.as_str()), ("node-x", NODE));
+    // It was suspended, and goes on.
+    take_name(&mut world.servers(), "node-x", "i", 2_000, true).await.unwrap();
+    world.until("so is its return", async || of(&world, "node back").await.len() == 1).await;
 }
 
 /// A node dies shortly after the first admissions: its last heartbeat is older than the sale, its death is not.

@@ -422,6 +422,15 @@ async fn readiness_follows_what_the_servers_take() {
     ready_is(&door, "the database is locked", 503, true, false).await;
     locked.execute("ROLLBACK").await.unwrap();
     ready_is(&door, "it is ready at last", 200, true, true).await;
+    // Only an order itself shows a missing permission of one of its commands.
+    let voucher = world.create(sale(5)).await;
+    let [one, two] = log_in(&world, [1, 2]).await.try_into().unwrap();
+    world.server.query::<String>(&["ACL", "SETUSER", "default", "-xadd"]);
+    assert_eq!(door.buy(voucher, &one).await.status, 503);
+    ready_is(&door, "an order is denied", 503, false, true).await;
+    world.server.query::<String>(&["ACL", "SETUSER", "default", "+xadd"]);
+    assert_eq!(door.buy(voucher, &two).await.status, 200);
+    ready_is(&door, "an order is admitted", 200, true, true).await;
     door.close().await;
 }
 

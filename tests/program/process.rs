@@ -483,7 +483,12 @@ fn a_node_starts_under_the_name_of_a_killed_process_without_a_wait() {
     let url = redis.url();
     let globals = ["--redis", &url, "--config", config.to_str().unwrap()];
     let node = home.spawn(&[&globals[..], &["work"]].concat());
-    let name = || redis.query::<Vec<String>>(&["HKEYS", "seckill:{p0}:reconciled"]).pop();
+    let name = || {
+        redis
+            .query::<Vec<String>>(&["HKEYS", "seckill:{p0}:reconciled"])
+            .into_iter()
+            .find(|it| !it.starts_with(":"))
+    };
     wait_until_blocking(LONG, "the node has reconciled Redis", || name().is_some());
     let killed = name();
     node.signal(Signal::KILL);

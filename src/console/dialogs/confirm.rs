@@ -39,6 +39,8 @@ pub(crate) enum Intent {
         pauses: bool,
     },
     Quit,
+    /// Stops the process until the shell continues it.
+    Suspend,
 }
 
 impl Intent {
@@ -55,7 +57,7 @@ impl Intent {
         match self {
             Self::Send(command) => command.is_recorded(),
             Self::Arm(_) | Self::Fire | Self::Abort { .. } => true,
-            Self::Disarm | Self::Quit => false,
+            Self::Disarm | Self::Quit | Self::Suspend => false,
         }
     }
 }
@@ -131,8 +133,13 @@ impl Confirm {
             Intent::Abort { voucher, .. } => Some(*voucher),
             Intent::Arm(launch) => launch.planned,
             // The header names what is armed.
-            Intent::Fire | Intent::Disarm | Intent::Quit => None,
+            Intent::Fire | Intent::Disarm | Intent::Quit | Intent::Suspend => None,
         }
+    }
+
+    /// Whether it asks about suspending the console.
+    pub(crate) fn is_suspension(&self) -> bool {
+        matches!(self.intent, Intent::Suspend)
     }
 
     /// Marks a question that opens with a reply of the engine, while the user may be doing something else.

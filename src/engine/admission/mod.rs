@@ -19,7 +19,7 @@ use queue_bound::QueueBound;
 use redis::ScriptInvocation;
 use refusal_cache::RefusalCache;
 use seckill_model::{OrderId, Outcome, SaleId, ShardId, UserId, VoucherId, message::text};
-use seckill_redis::{Layout, keys::Partition, scripts};
+use seckill_redis::{Layout, RedisError, keys::Partition, scripts};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
@@ -55,6 +55,12 @@ impl AdmissionError {
     /// Whether SQL has lost the sale, which Redis still has.
     pub fn is_of_lost_sale(&self) -> bool {
         matches!(self, Self::Rejected(why) if matches!(**why, EngineError::LostInSql(_)))
+    }
+
+    /// Whether Redis rejects the command itself, whatever the sale: a permission is missing.
+    pub fn is_of_permission(&self) -> bool {
+        let denied = |why: &EngineError| matches!(why, EngineError::Redis(RedisError::Rejected(_)));
+        matches!(self, Self::Rejected(why) if denied(why))
     }
 }
 

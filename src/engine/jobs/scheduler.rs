@@ -3,8 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use seckill_model::{Cause, JobOutcome, Millis};
+use seckill_model::{Cause, JobOutcome, Message, Millis, reason};
 use seckill_redis::Connection;
+use seckill_store::{AuditEntry, ENGINE};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +13,9 @@ use super::{Job, Runner, Schedule};
 use crate::{
     EngineError, Result,
     deployment::Deployment,
+    event::Event,
     locks::{Guard, LockError},
+    telemetry::log::events,
     time_zone,
 };
 
@@ -47,8 +50,28 @@ pub async fn schedule(jobs: Vec<Job>, runner: Runner, pool: usize, stop: Cancell
 async fn agree_on_zone(runner: &Runner) {
     let Deployment { store, settings, .. } = &runner.deployment;
     let mut pause = BACKOFF[0];
-    while let Err(error) = time_zone::agree(store, settings.jobs.time_zone.as_ref()).await {
-        tracing::warn!(%error, "jobs wait for their time zone, which is in the database");
+    loop {
+        match time_zone::agree(store, settings.jobs.time_zone.as_ref()).await {
+            Ok(None) => return,
+            Ok(Some((from, to))) => {
+                let entry = AuditEntry {
+                    at: Millis::now(),
+                    operator: ENGINE.to_owned(),
+                    node: runner.node.clone(),
+                    action: events::TIME_ZONE_CHANGED.to_owned(),
+                    subject: "jobs".into(),
+                    result: Message::of(&Event::Other(reason!("event-time-zone", from, to))),
+                    ..AuditEntry::default()
+                };
+                if let Err(error) = store.record(&entry).await {
+                    tracing::error!(%error, ?entry, "the audit log does not contain this line");
+                }
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "jobs wait for their time zone, which is in the database");
+            }
+        }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(BACKOFF[1]);
     }

@@ -30,6 +30,10 @@ pub mod events {
     pub const ORDERS_WRITTEN: &str = "orders written";
     /// A node's heartbeat is missing.
     pub const NODE_DEAD: &str = "node dead";
+    /// A node that counted as dead sends heartbeats again.
+    pub const NODE_BACK: &str = "node back";
+    /// Another node was configured for another time zone of the jobs.
+    pub const TIME_ZONE_CHANGED: &str = "time zone changed";
 }
 
 /// The displayed page of the log.
@@ -74,6 +78,7 @@ impl Weight {
             events::ALARM_CLEARED
             | events::REDIS_BACK
             | events::DATABASE_BACK
+            | events::NODE_BACK
             | events::ORDERS_WRITTEN => Self::Relief,
             _ => Self::Notice,
         }
