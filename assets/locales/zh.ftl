@@ -264,7 +264,7 @@ activity-event = { $key ->
     [node-stopped] 节点停止
     [node-back] 节点恢复
     [node-dead] 节点失联
-    [time-zone-changed] 时区变更
+    [zone-changed] 时区变更
     [redis-reconciled] Redis 数据已补齐
     [partition-repaired] 分区已修复
     [users-create] 创建用户

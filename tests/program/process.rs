@@ -487,7 +487,7 @@ fn a_node_starts_under_the_name_of_a_killed_process_without_a_wait() {
         redis
             .query::<Vec<String>>(&["HKEYS", "seckill:{p0}:reconciled"])
             .into_iter()
-            .find(|it| !it.starts_with(":"))
+            .find(|it| !it.starts_with(':'))
     };
     wait_until_blocking(LONG, "the node has reconciled Redis", || name().is_some());
     let killed = name();

@@ -58,7 +58,7 @@ async fn agree_on_zone(runner: &Runner) {
                     at: Millis::now(),
                     operator: ENGINE.to_owned(),
                     node: runner.node.clone(),
-                    action: events::TIME_ZONE_CHANGED.to_owned(),
+                    action: events::ZONE_CHANGED.to_owned(),
                     subject: "jobs".into(),
                     result: Message::of(&Event::Other(reason!("event-time-zone", from, to))),
                     ..AuditEntry::default()

@@ -20,6 +20,7 @@ use crate::{
     EngineError, Result,
     lists::{CLAUSES, ITEMS},
     outbox::Outbox,
+    telemetry::snapshot::is_default,
 };
 
 /// Name of the event in the audit log.
@@ -154,12 +155,8 @@ pub struct RecentLosses {
     pub total: Reconciled,
     /// How often keys were lost that had been lost more often before than nodes report one loss: Redis evicts them, or
     /// another program deletes them.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub again: usize,
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// Each of a few nodes reports what it has restored after one loss.

@@ -33,7 +33,7 @@ pub mod events {
     /// A node that counted as dead sends heartbeats again.
     pub const NODE_BACK: &str = "node back";
     /// Another node was configured for another time zone of the jobs.
-    pub const TIME_ZONE_CHANGED: &str = "time zone changed";
+    pub const ZONE_CHANGED: &str = "zone changed";
 }
 
 /// The displayed page of the log.
