@@ -56,7 +56,11 @@ fn comes_back_from_the_shell(stop: impl FnOnce(&Pty)) {
 
 #[test]
 fn a_console_that_was_stopped_by_a_key_comes_back() {
-    comes_back_from_the_shell(|terminal| terminal.send(key::CTRL_Z));
+    comes_back_from_the_shell(|terminal| {
+        terminal.send(key::CTRL_Z);
+        terminal.wait_for(LONG, "the question", |screen| screen.contains("Suspend the console?"));
+        terminal.send(key::CTRL_Z);
+    });
 }
 
 #[test]
