@@ -748,7 +748,6 @@ impl App {
         self.ask_late(what, action, asked);
     }
 
-    /// Asks for confirmation before quitting while something is in progress.
     /// Suspends the console, and with it the node of its process: it asks first, unless it was asked twice.
     fn suspend(&mut self) {
         let is_asked = matches!(&self.dialog, Some(Dialog::Confirm(it)) if it.is_suspension());
@@ -763,6 +762,7 @@ impl App {
         }
     }
 
+    /// Asks for confirmation before quitting while something is in progress.
     pub(super) fn quit(&mut self) {
         let load_tests = &self.display.newest.load_tests;
         let question = if let Some(launch) = self.director.armed() {

@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn keys_that_are_lost_again_and_again_are_noticed() {
         let line = |id| {
-            let keys = vec!["seckill:{p0}:buyers:1".to_owned()];
+            let keys = vec![Layout::default().buyers(ShardId::only(VoucherId(1)))];
             let data_loss = Reconciled { keys, ..Reconciled::default() };
             let (action, result) = (REDIS_RECONCILED.to_owned(), Message::of(&Line { data_loss }));
             AuditEntry { id, at: Millis(id), action, result, ..AuditEntry::default() }
