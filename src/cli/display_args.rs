@@ -90,6 +90,20 @@ impl DisplayArgs {
         }
     }
 
+    /// The theme that was asked for.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub(super) fn palette(&self, config: &Config) -> Result<Palette> {
+        match (&self.theme, &config.theme) {
+            (Some(name), _) => Ok(Palette::load(name)?),
+            (None, Some(name)) => {
+                Palette::load(name).map_err(|error| config.value_error("theme", name, error))
+            }
+            (None, None) => Ok(Palette::default()),
+        }
+    }
+
     fn within(
         &self,
         config: &Config,
@@ -99,13 +113,7 @@ impl DisplayArgs {
         let lang = self.lang(&variable);
         // Text beyond ASCII requires UTF-8, regardless of the environment.
         let ascii = self.ascii || (plain_locale.is_some() && lang.is_ascii());
-        let palette = match (&self.theme, &config.theme) {
-            (Some(name), _) => Palette::load(name)?,
-            (None, Some(name)) => {
-                Palette::load(name).map_err(|error| config.value_error("theme", name, error))?
-            }
-            (None, None) => Palette::default(),
-        };
+        let palette = self.palette(config)?;
         Ok(Options {
             color: self.color,
             guide: None,

@@ -328,6 +328,8 @@ impl Cli {
             // Each command shows or reads local times.
             local_zone().map_err(|why| CliError::usage(Message::of(&why)))?;
             config.check().map_err(|(_, why)| CliError::usage(why))?;
+            // Also where no console shows it: what was asked for is used, or is an error.
+            display.localized(|| display.palette(&config))?;
         }
         console.check(command.is_some(), &config)?;
         let (config, out) = (&config, Output { json });

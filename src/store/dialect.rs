@@ -7,7 +7,7 @@ pub(super) mod mysql;
 pub(super) mod postgres;
 pub(super) mod sqlite;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, io::ErrorKind};
 
 use seckill_model::{
     Cause, JobOutcome, Millis, OrderId, OrderStatus, OsError, Reason, SaleState, UserId, VoucherId,
@@ -81,13 +81,12 @@ impl Dialect {
                 let reason = error.to_string();
                 return StoreError::Url(reason!("store-url-unusable", reason));
             }
+            // An invalid certificate, in a handshake.
+            Error::Io(error) if error.kind() == ErrorKind::InvalidData => not_encrypted(&error),
             Error::Io(error) => {
                 reason!("store-reason-connection-failed", reason = OsError::from(error))
             }
-            Error::Tls(error) => {
-                let message = error.to_string();
-                reason!("store-no-encrypted-connection-check-store", message)
-            }
+            Error::Tls(error) => not_encrypted(&error),
             Error::PoolClosed => reason!("store-reason-closed"),
             Error::WorkerCrashed => reason!("store-reason-connection-broke"),
             Error::Protocol(message) => {
@@ -108,6 +107,10 @@ impl Dialect {
     pub(super) fn is_rolled_back(&self, error: &Error) -> bool {
         error.as_database_error().is_some_and(self.is_rolled_back)
     }
+}
+
+fn not_encrypted(error: &dyn std::fmt::Display) -> Reason {
+    reason!("store-not-encrypted", message = error.to_string())
 }
 
 /// A table or column that is missing; message of the server.

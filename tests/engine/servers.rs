@@ -615,16 +615,22 @@ async fn postgres_keeps_the_schema_of_its_tables() {
 
 /// Sessions have settings, prepared statements and locks, which a pooler would leave to other clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pooler_of_transactions_is_refused_and_keeps_nothing() {
+async fn a_pooler_that_shares_sessions_is_refused_and_keeps_nothing() {
     let server = Postgres::start();
-    for mode in [PoolMode::Newest, PoolMode::Oldest, PoolMode::Same] {
+    for (mode, remedy) in [
+        (PoolMode::Newest, "pool_mode = session"),
+        (PoolMode::Oldest, "pool_mode = session"),
+        (PoolMode::Same, "pool_mode = session"),
+        (PoolMode::Uncleaned, "server_reset_query = DISCARD ALL"),
+    ] {
         let name = server.create().await;
         let pooler = Pooler::before(server.port(), &name, mode).await;
         let url = format!("postgres://root@127.0.0.1:{}/{name}", pooler.port());
         let error = seckill_store::open(&url, &Settings::default()).await.unwrap_err();
-        assert!(error.to_string().contains("pool_mode = session"), "{mode:?}: {error}");
+        assert!(error.to_string().contains(remedy), "{mode:?}: {error}");
         assert_eq!(tables(&server, &name).await, "0", "{mode:?}");
-        let kept = "SELECT concat_ws(' ', current_setting('statement_timeout'), \
+        let kept = "SELECT concat_ws(' ', NULLIF(current_setting('seckill.connection', TRUE), ''), \
+             current_setting('statement_timeout'), \
              current_setting('lock_timeout'), (SELECT COUNT(*) FROM pg_prepared_statements), \
              (SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'), \
              (SELECT COUNT(*) FROM pg_listening_channels()))";

@@ -79,6 +79,7 @@ fn each_command_prints_one_document_and_has_the_exit_code_of_its_kind() {
         (2, "stream rewind --partition 9 --to start --yes"),
         (2, "stream show --partition 9"),
         (2, "--partitions 2 status"),
+        (2, "--theme nope status"),
         (2, "serve --tls-cert /nonexistent --tls-key /nonexistent --listen 127.0.0.1:0"),
         (2, "rush --voucher 1 --users 99999999999"),
         (2, "--redis http://localhost status"),

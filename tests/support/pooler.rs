@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
     sync::Mutex,
 };
@@ -15,8 +15,10 @@ use tokio::{
 /// For how long a client has a connection to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolMode {
-    /// Until it disconnects.
+    /// Until it disconnects; each has a new one.
     Session,
+    /// Until it disconnects; the next one has the connection that was returned last, as it was left.
+    Uncleaned,
     /// For a transaction; the next one has the connection that was returned last.
     Newest,
     /// For a transaction; the next one has the connection that was returned first.
@@ -83,7 +85,7 @@ impl Pooler {
 }
 
 /// A message with its type and its length.
-async fn message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+async fn message(stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
     let mut whole = vec![0; 5];
     stream.read_exact(&mut whole).await?;
     let length = u32::from_be_bytes([whole[1], whole[2], whole[3], whole[4]]) as usize;
@@ -101,6 +103,24 @@ async fn log_in(port: u16, name: &str) -> std::io::Result<TcpStream> {
     server.write_all(words.as_bytes()).await?;
     while message(&mut server).await?[0] != b'Z' {}
     Ok(server)
+}
+
+/// Passes on what both say until the client disconnects; the server does not learn that.
+async fn relay(client: &mut TcpStream, server: &mut TcpStream) -> std::io::Result<()> {
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let requests = async {
+        loop {
+            match message(&mut from_client).await {
+                Ok(request) if request[0] != b'X' => to_server.write_all(&request).await?,
+                _ => return Ok(()),
+            }
+        }
+    };
+    tokio::select! {
+        end = requests => end,
+        end = tokio::io::copy(&mut from_server, &mut to_client) => end.map(drop),
+    }
 }
 
 async fn serve(
@@ -133,6 +153,16 @@ async fn serve(
         let mut server = log_in(port, name).await?;
         return copy_bidirectional(&mut client, &mut server).await.map(drop);
     }
+    if mode == PoolMode::Uncleaned {
+        let newest = idle.lock().await.pop();
+        let mut server = match newest {
+            Some((_, server)) => server,
+            None => log_in(port, name).await?,
+        };
+        relay(&mut client, &mut server).await?;
+        idle.lock().await.push((number, server));
+        return Ok(());
+    }
     let mut lent: Option<TcpStream> = None;
     loop {
         let request = message(&mut client).await?;
@@ -144,7 +174,7 @@ async fn serve(
             let at = match mode {
                 PoolMode::Oldest => (!idle.is_empty()).then_some(0),
                 PoolMode::Same => idle.iter().position(|(last, _)| *last == number),
-                PoolMode::Newest | PoolMode::Session => idle.len().checked_sub(1),
+                _ => idle.len().checked_sub(1),
             };
             lent = at.map(|at| idle.remove(at).1);
         }

@@ -8,9 +8,9 @@ mod mysql;
 pub(super) mod pooler;
 mod postgres;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use seckill_model::{Label, reason};
+use seckill_model::{Label, OsError, reason};
 use sqlx::{
     ConnectOptions as _, Connection, Database as Driver, Executor,
     migrate::{Migrate, Migrator},
@@ -22,7 +22,7 @@ use url::Url;
 use crate::{
     Dialect, Fault, Opening, Result, Sessions, Settings, StoreError,
     connection::Pool,
-    schema::{self, State},
+    schema::{self, MIGRATIONS, State},
     session::prepare,
 };
 
@@ -94,11 +94,15 @@ pub(super) trait Server: Driver<Connection: Migrate> {
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Option<String>, Fault>> + Send;
 
-    /// Waits for other processes that change the schema. Closing the connection unlocks it.
+    /// Waits for other processes that change the schema. Closing the connection unlocks it, except on a cluster.
     fn lock_schema(
         conn: &mut Self::Connection,
         settings: &Settings,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Ends a lock that outlives its connection.
+    fn unlock_schema(conn: &mut Self::Connection)
+    -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
 /// What a supported server has.
@@ -163,9 +167,9 @@ where
 {
     let (mut shown, mut session) = (D::shown(options), D::session(settings));
     let server = shown.clone();
-    let no_answer = |_| StoreError::Away(reason!("store-reason-unreachable", server = &server));
+    let silent = |_| no_answer(&server);
     let connecting = timeout(settings.connect(), D::connect(options, settings));
-    let mut conn = connecting.await.map_err(no_answer)??;
+    let mut conn = connecting.await.map_err(silent)??;
     let preparing = timeout(settings.transaction(), async {
         let Checked { page, schema } = D::check(&mut conn).await?;
         if let Some(Schema { name, pin }) = schema {
@@ -173,29 +177,51 @@ where
             session.push(pin);
         }
         prepare::<D>(&mut conn, &session).await?;
-        let mut found = examine::<D>(&mut conn, opening, &shown).await?;
-        if found.is_some() {
-            D::lock_schema(&mut conn, settings).await?;
-            // Another process may have upgraded it meanwhile.
-            found = examine::<D>(&mut conn, opening, &shown).await?;
-            if D::MIGRATIONS_REPEAT && matches!(found, Some(State::Older(_))) {
-                let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
-                prepare::<D>(&mut conn, &[unfinished]).await?;
-            }
-        }
-        Ok::<_, Fault>((page, found))
+        Ok::<_, Fault>((page, examine::<D>(&mut conn, opening, &shown).await?))
     });
-    let (page, found) = preparing.await.map_err(no_answer)??;
-    if let Some(state) = found {
-        // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
-        let within = if state == State::Missing { CREATE } else { UPGRADE };
-        let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
-        let fault = |error| schema::fault(D::migrator(), D::DIALECT, error);
-        migrated.map_err(no_answer)?.map_err(fault)?;
+    let (page, found) = preparing.await.map_err(silent)??;
+    if found.is_some() {
+        let locking = timeout(settings.transaction(), D::lock_schema(&mut conn, settings));
+        locking.await.map_err(silent)??;
+        let upgraded = upgrade::<D>(&mut conn, settings, opening, &shown).await;
+        let unlocked = timeout(settings.connect(), D::unlock_schema(&mut conn)).await;
+        upgraded?;
+        unlocked.map_err(silent)??;
     }
     // It holds the lock, which ends with the connection even if that breaks.
     let _ = timeout(settings.connect(), conn.close()).await;
     Ok(Ready { page, shown, session })
+}
+
+/// Upgrades a schema that is locked. Another process may have upgraded it before.
+async fn upgrade<D: Server>(
+    conn: &mut D::Connection,
+    settings: &Settings,
+    opening: &Opening,
+    shown: &str,
+) -> Result<(), Fault>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+{
+    let examining = timeout(settings.transaction(), async {
+        let found = examine::<D>(conn, opening, shown).await?;
+        let is_recorded = D::tables(conn).await?.iter().any(|it| it == MIGRATIONS);
+        if D::MIGRATIONS_REPEAT && found.is_some() && is_recorded {
+            let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
+            prepare::<D>(conn, &[unfinished]).await?;
+        }
+        Ok::<_, Fault>(found)
+    });
+    let Some(state) = examining.await.map_err(|_| no_answer(shown))?? else { return Ok(()) };
+    // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
+    let within = if state == State::Missing { CREATE } else { UPGRADE };
+    let migrated = timeout(within, D::migrator().run_direct(None, conn, false)).await;
+    let fault = |error| schema::fault(D::migrator(), D::DIALECT, error);
+    migrated.map_err(|_| no_answer(shown))?.map_err(fault)
+}
+
+fn no_answer(server: &str) -> StoreError {
+    StoreError::Away(reason!("store-reason-unreachable", server))
 }
 
 /// Returns the state of a schema that has to be upgraded, and may be.
@@ -234,6 +260,17 @@ pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Optio
         let path = ca.to_str().ok_or_else(|| StoreError::Url(not_utf8()))?;
         url.query_pairs_mut().append_pair(D::CA, path);
     }
+    // The driver reads them only if the server offers encryption, and then connects without it where that is optional.
+    let is_file = |name: &str| name.starts_with("ssl") && !name.ends_with("mode");
+    // Instead of a path, it accepts the text of the file.
+    let is_text = |value: &str| value.trim_start().starts_with("-----BEGIN");
+    for (name, path) in url.query_pairs().filter(|it| is_file(&it.0) && !is_text(&it.1)) {
+        if let Err(error) = std::fs::File::open(&*path) {
+            let (path, reason) = (Path::new(&*path), OsError::from(error));
+            let why = reason!("store-url-file", name = name.into_owned(), path, reason);
+            return Err(StoreError::Url(why));
+        }
+    }
     let options = Options::<D>::from_url(&url).map_err(|error| D::DIALECT.store_error(error))?;
     let options = D::adapt(options);
     if D::database(&options).is_none_or(str::is_empty) {
@@ -259,6 +296,19 @@ mod tests {
         assert_eq!(name("postgres://u@h/d").as_deref(), Some("seckill"));
         let named = "postgres://u@h/d?application_name=billing&sslmode=disable";
         assert_eq!(name(named).as_deref(), Some("billing"));
+    }
+
+    #[test]
+    fn a_missing_file_of_a_url_is_rejected() {
+        let url = |url: &str| url.parse::<Url>().unwrap();
+        let missing = url("mysql://u@h/d?ssl-key=/no/file");
+        let error = options::<MySql>(&missing, &Settings::default()).map(drop).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("/no/file") && error.contains("ssl-key"), "{error}");
+        let settings = Settings { ca: Some("/no/other".into()), ..Settings::default() };
+        let error = options::<Postgres>(&url("postgres://u@h/d"), &settings).map(drop).unwrap_err();
+        assert!(matches!(error, StoreError::Url(_)), "{error:?}");
+        assert!(error.to_string().contains("/no/other"), "{error}");
     }
 
     #[test]

@@ -94,6 +94,9 @@ const SETTINGS: &[Setting] = &[
     setting("proxy that drops idle connections", &[Redis, MariaDb, MySql, Postgres], &[])
         .how(How::Proxy),
     setting("pool_mode = session", &[PgBouncer], &[]).how(How::Pool("session")),
+    setting("empty server_reset_query", &[PgBouncer], &[])
+        .how(How::Pool("session\nserver_reset_query ="))
+        .refused("server_reset_query = DISCARD ALL"),
     setting("pool_mode = transaction", &[PgBouncer], &[])
         .how(How::Pool("transaction"))
         .refused("pool_mode = session"),
