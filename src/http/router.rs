@@ -6,7 +6,10 @@ use axum::{
     BoxError, Router,
     error_handling::HandleErrorLayer,
     extract::{ConnectInfo, DefaultBodyLimit, Request, State},
-    http::{self, HeaderName, Method, header::AUTHORIZATION},
+    http::{
+        self, HeaderName, HeaderValue, Method, StatusCode,
+        header::{AUTHORIZATION, CONNECTION},
+    },
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
@@ -118,8 +121,13 @@ async fn observe(State(shared): State<Shared>, mut request: Request, next: Next)
     let _in_progress = shared.requests.token();
     let counted = shared.metrics.begin(&request, client.map(network));
     let language = language::preferred(request.headers());
-    let response = localized(next.run(request).await, language);
+    let mut response = localized(next.run(request).await, language);
     counted.end(response.status());
+    // What a client beyond its limits has sent ahead would cost as much again. Others share the connection of a proxy.
+    let is_shared = peer.is_some_and(|peer| client::is_trusted(trusted, peer.to_canonical()));
+    if response.status() == StatusCode::TOO_MANY_REQUESTS && !is_shared {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 

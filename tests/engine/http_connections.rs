@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use reqwest::Method;
 use seckill_engine::vouchers::Vouchers;
-use seckill_http::ProxyNetwork;
+use seckill_http::{HttpSettings, ProxyNetwork};
 use seckill_model::{ShardId, VoucherDetails};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -67,6 +67,36 @@ async fn a_client_that_does_not_read_its_answers_is_disconnected() {
     let mut stream = unread(door.address).await;
     let closed = async { while stream.write_all(&[b'x'; 1_024]).await.is_ok() {} };
     timeout(PATIENCE, closed).await.expect("it is closed");
+    door.close().await;
+}
+
+/// Requests that a client has sent ahead would cost as much as answered ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_beyond_the_limit_of_its_address_is_disconnected() {
+    let world = World::start().await;
+    let flood = "GET /voucher/list/0 HTTP/1.1\r\nHost: x\r\n\r\n".repeat(49)
+        + "GET /voucher/list/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answers = async |door: &Door| {
+        let mut stream = sent(door.address, &flood).await;
+        let mut answers = Vec::new();
+        // A reset follows if requests were left in the buffer.
+        let read = timeout(PATIENCE, stream.read_to_end(&mut answers)).await;
+        drop(read.expect("the connection ends"));
+        String::from_utf8(answers).unwrap()
+    };
+    let limit = |settings: &mut HttpSettings| settings.address_per_second = 10;
+    let door = Door::with(&world, limit);
+    let got = answers(&door).await;
+    let limited = got.matches("HTTP/1.1 429").count();
+    assert!(limited == 1 && got.contains("connection: close"), "{got}");
+    door.close().await;
+    let proxy: ProxyNetwork = "127.0.0.1".parse().unwrap();
+    let door = Door::with(&world, |settings| {
+        limit(settings);
+        settings.trusted_proxies = vec![proxy];
+    });
+    let got = answers(&door).await;
+    assert_eq!(got.matches("HTTP/1.1 ").count(), 50, "each client of a proxy is answered: {got}");
     door.close().await;
 }
 
