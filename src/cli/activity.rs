@@ -3,10 +3,14 @@
 use std::io::{self, IsTerminal as _};
 
 use clap::Args;
-use seckill_console::{changed_figures, event_name, localized_result, localized_subject};
 use seckill_engine::telemetry::data_loss::{add_published, published};
 use seckill_model::{Label, Millis, dead_letter::shown, text};
 use seckill_store::{ActivityFilter, AuditEntry, LogPosition, Which};
+use seckill_text::{
+    audit_log::{localized_result, localized_subject},
+    changes::changed_figures,
+    time::event_name,
+};
 use serde_json::{Value, json};
 
 use crate::{CliError, Config, Context, Needs, Output, Result, Table, local, page, plain, rows};

@@ -15,9 +15,10 @@ use seckill_attach::{
     SaleReport, StreamReport, Watcher,
     doctor::{self, Finding},
 };
-use seckill_console::{Attached, phase};
+use seckill_console::Attached;
 use seckill_model::{Label, Urgency, escape_json, text};
 use seckill_redis::Redis;
+use seckill_text::phase;
 use serde_json::json;
 
 use crate::{

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use seckill_console::{localized_result, localized_subject};
 use seckill_engine::{
     Command, EngineError, Operator, Reply, ledger,
     recovery::{
@@ -17,6 +16,7 @@ use seckill_engine::{
 use seckill_model::{Finding, Label, Message, Millis, SaleAudit, VoucherId, text};
 use seckill_redis::{RedisError, connection::LostServer};
 use seckill_store::{ActivityFilter, AuditEntry, Which};
+use seckill_text::audit_log::{localized_result, localized_subject};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,6 @@
 
 use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
-use seckill_console::localized_result;
 use seckill_engine::{
     EngineError, Operator,
     commands::{audit_record, command_handler::login_name, outcome::CommandOutcome},
@@ -22,6 +21,7 @@ use seckill_redis::{
     stream_stats::partitions_there,
 };
 use seckill_store::{AuditEntry, Expected, Opening, SharedStore, Store, StoreError};
+use seckill_text::audit_log::localized_result;
 use sha2::{Digest as _, Sha256};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 

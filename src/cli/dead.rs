@@ -1,7 +1,6 @@
 //! `seckill dead`: dead letters with verdicts on the current state of the servers.
 
 use clap::{ArgGroup, Args, Subcommand};
-use seckill_console::order_error;
 use seckill_engine::{
     Command, Reply,
     dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
@@ -13,6 +12,7 @@ use seckill_model::{
     in_english, text,
 };
 use seckill_redis::dead_letters::{self, DeadLetter};
+use seckill_text::audit_log::order_error;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use seckill_bench::persist;
-use seckill_console::{GuidePage, thousands};
+use seckill_console::GuidePage;
 use seckill_engine::{Command, LoadTest, Snapshot, error::MAX_USERS};
 use seckill_model::{Balance, Label, Millis, SaleAudit, VoucherId, text};
+use seckill_text::figures::thousands;
 use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;

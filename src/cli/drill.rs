@@ -8,8 +8,9 @@ mod play;
 use std::time::Duration;
 
 use clap::{Args, builder::PossibleValuesParser};
-use seckill_console::{GuidePage, span};
+use seckill_console::GuidePage;
 use seckill_model::{Label, SaleAudit, text};
+use seckill_text::figures::span;
 use serde::Serialize;
 use strum::IntoEnumIterator as _;
 

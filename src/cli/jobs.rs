@@ -1,13 +1,13 @@
 //! `seckill jobs`: scheduled jobs, their history, and running one by hand.
 
 use clap::{Args, Subcommand};
-use seckill_console::job_result;
 use seckill_engine::{
     Command, JobLine,
     commands::command_handler::no_job,
     jobs::{board, builtin},
 };
 use seckill_model::{JobRun, Label, text};
+use seckill_text::audit_log::job_result;
 
 use crate::{
     Config, Context, Needs, Output, Reason, Result, Table, local, number, or_dash, reply, rows,

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{CliError, Consent, Result, error::FAILED, signals};
 
 /// Numbers with grouped digits.
-pub(super) use seckill_console::thousands as number;
+pub(super) use seckill_text::figures::thousands as number;
 
 /// Whether stdout has a JSON document: a command that fails afterwards adds no other one. One a process, as stdout is.
 static HAS_DOCUMENT: AtomicBool = AtomicBool::new(false);
@@ -228,7 +228,7 @@ pub(super) fn indented(text: &str) -> String {
 
 /// A duration for display; below a second in milliseconds.
 pub(super) fn span(millis: u64) -> String {
-    if millis < 1_000 { text!("cli-ms", millis) } else { seckill_console::span(millis) }
+    if millis < 1_000 { text!("cli-ms", millis) } else { seckill_text::figures::span(millis) }
 }
 
 /// Placeholder for an unknown value in a table.

@@ -7,7 +7,6 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use seckill_console::order_error;
 use seckill_engine::{
     Command, EngineError, Operator, Pace, PlanError, ReplayReport, Reply, Scope,
     commands::{
@@ -18,6 +17,7 @@ use seckill_engine::{
 };
 use seckill_model::{EntryId, Filter, Label, text};
 use seckill_redis::stream_stats;
+use seckill_text::audit_log::order_error;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 

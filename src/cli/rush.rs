@@ -135,7 +135,7 @@ fn render(report: &LoadReport) -> String {
     let seconds = format!("{:.1}", report.settled_seconds);
     let rejection = report.first_rejection.as_ref().map(Message::localized::<Outcome>);
     let error = report.first_error.as_ref().map(Message::localized::<AdmissionError>);
-    let aggregate = seckill_console::aggregate(&report.aggregate).into_iter().enumerate();
+    let aggregate = seckill_text::aggregate(&report.aggregate).into_iter().enumerate();
     let aggregate = aggregate
         .fold(Table::new(&report.aggregate), |table, (place, cells)| table.cells(place > 0, cells));
     let mut lines = vec![

@@ -4,7 +4,6 @@ use std::slice;
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
-use seckill_console::sale_phase;
 use seckill_engine::{
     Command, EngineError, Operator, Reply, SaleLine, recovery::adoption::shards_of,
     telemetry::snapshot::SqlCopy,
@@ -15,6 +14,7 @@ use seckill_model::{
 };
 use seckill_redis::stream_stats::{SaleStats, read_stats};
 use seckill_store::StoreError;
+use seckill_text::sale_phase;
 use serde_json::json;
 
 use crate::{

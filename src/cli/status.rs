@@ -1,6 +1,5 @@
 //! `seckill status`: one Snapshot.
 
-use seckill_console::{Reader, alarm_text};
 use seckill_engine::{
     AlarmKind, EngineError, Health, Snapshot, StreamLine,
     jobs::{board, builtin},
@@ -15,6 +14,7 @@ use seckill_engine::{
 };
 use seckill_model::{Balance, EntryId, Label, Phase, text};
 use seckill_store::ActivityFilter;
+use seckill_text::alarms::{Reader, alarm_text};
 use serde::Serialize;
 
 use crate::{

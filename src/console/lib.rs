@@ -52,19 +52,6 @@ pub use self::{
     locale::not_utf8,
     theme::{ColorChoice, Palette, ThemeError},
 };
-// The text of a guide is written by other crates, in the language of the console.
-pub use self::text::{
-    aggregate,
-    alarms::{Reader, alarm_text},
-    audit_log::{
-        job_result, order_error, result as localized_result, subject as localized_subject,
-    },
-    figures::{span, thousands},
-    phase, sale_phase, settings,
-    time::event_name,
-};
-pub use self::views::activity::changes::changed_figures;
-
 /// Appearance and features of the console.
 #[derive(Debug, Default)]
 pub struct Options {

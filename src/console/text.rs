@@ -1,26 +1,21 @@
-//! All texts of the console, in every language; views contain none.
+//! The texts of screens, in every language; views contain none. What others say as well is in `seckill_text`.
 
-pub(crate) mod alarms;
-pub(crate) mod audit_log;
 pub(crate) mod commands;
 pub(crate) mod conventions;
-pub(crate) mod figures;
-pub mod settings;
-pub(crate) mod time;
 
-use seckill_engine::{
-    SaleLine, Snapshot,
-    commands::AggregateLine,
-    telemetry::snapshot::{Funnel, SqlCopy},
+use seckill_engine::{SaleLine, Snapshot, telemetry::snapshot::Funnel};
+use seckill_model::{Label, VoucherId, text};
+pub(crate) use seckill_text::{
+    UNKNOWN,
+    alarms::{self, AlarmText, Reader},
+    audit_log::{self, order_error},
+    figures, phase, sale_phase, settings, time,
 };
-use seckill_model::{Label, Phase, VoucherId, text};
-
-use self::figures::{span, steady_span, thousands, within};
-pub(crate) use self::{
-    alarms::{AlarmText, Reader},
-    audit_log::order_error,
+use seckill_text::{
+    cells::right,
+    figures::{span, steady_span, thousands, within},
+    plain,
 };
-use super::widgets::{plain, right};
 
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const SQL: &str = "sql";
@@ -32,7 +27,6 @@ pub(crate) const PENDING: Label = Label("console-pending");
 pub(crate) const DEAD: Label = Label("common-dead");
 pub(crate) const FROZEN: Label = Label("console-frozen");
 pub(crate) const READ_ONLY: Label = Label("console-read-only");
-pub(crate) const UNKNOWN: Label = Label("common-unknown");
 pub(crate) const NO_DATA: Label = Label("console-waiting-for-first-snapshot");
 pub(crate) const READING: Label = Label("common-reading");
 pub(crate) const DEAD_HOLDER: Label = Label("console-dead");
@@ -41,19 +35,6 @@ pub(crate) const NOT_IN_REDIS: Label = Label("console-not-in-redis");
 pub(crate) const PAUSED: Label = Label("console-paused");
 /// A holder without a heartbeat that is not a known node.
 pub(crate) const STRANGER: Label = Label("console-no-node");
-
-/// The name of a phase in the current language.
-pub fn phase(phase: Phase) -> String {
-    text!("console-phase", phase)
-}
-
-/// The name of the phase of a sale; one that SQL has lost admits no buyers, whatever its phase was.
-pub fn sale_phase(sale: &SaleLine) -> String {
-    match sale.sql {
-        SqlCopy::Lost => Label("sale-lost-in-sql").to_owned(),
-        SqlCopy::Current | SqlCopy::Behind => phase(sale.phase),
-    }
-}
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
     format!("#{voucher} {}", plain(title))
@@ -117,31 +98,6 @@ pub(crate) fn funnel(
         (Label("console-duplicate").read(), funnel.duplicate),
         (Label("console-rejected").read(), funnel.rejected),
         (Label("console-busy").read(), funnel.busy),
-    ]
-}
-
-/// Columns of the aggregate report of a load test: its title, then the cell of each line; latencies in milliseconds.
-pub fn aggregate(lines: &[AggregateLine]) -> [Vec<String>; 11] {
-    let millis = |us: u64| {
-        let millis = us as f64 / 1e3;
-        let digits = if millis < 10.0 { 2 } else { usize::from(millis < 100.0) };
-        format!("{millis:.digits$}")
-    };
-    let column = |title: &str, cell: &dyn Fn(&AggregateLine) -> String| {
-        std::iter::once(title.to_owned()).chain(lines.iter().map(cell)).collect()
-    };
-    [
-        column(&Label("request-outcome"), &|line| line.label.name().to_owned()),
-        column(&Label("request-count"), &|line| thousands(line.samples)),
-        column(&Label("request-average"), &|line| millis(line.average)),
-        column("p50", &|line| millis(line.median)),
-        column("p90", &|line| millis(line.p90)),
-        column("p95", &|line| millis(line.p95)),
-        column("p99", &|line| millis(line.p99)),
-        column(&Label("request-min"), &|line| millis(line.min)),
-        column(&Label("request-max"), &|line| millis(line.max)),
-        column(&Label("request-error-percent"), &|line| format!("{:.1}", line.error_percent)),
-        column(&Label("request-per-second"), &|line| thousands(line.per_second as u64)),
     ]
 }
 

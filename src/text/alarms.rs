@@ -13,8 +13,8 @@ use seckill_engine::{
 };
 use seckill_model::{ForeignKey, Label, Message, text};
 
-use super::figures::{span, within};
-use crate::widgets::right;
+use crate::cells::right;
+use crate::figures::{span, within};
 
 /// Where the text of an alarm is read; the catalog has a sentence for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
@@ -29,17 +29,19 @@ pub enum Reader {
 }
 
 /// An alarm as text. Growing figures are in a column of their own or come last, so that no word moves.
-pub(crate) struct AlarmText {
+pub struct AlarmText {
     /// An age or a count, in [`FIGURE`] cells.
-    pub(crate) figure: Option<String>,
-    pub(crate) text: String,
+    pub figure: Option<String>,
+    /// The sentence.
+    pub text: String,
 }
 
 /// Cells of the figure before the text.
-pub(crate) const FIGURE: usize = 8;
+pub const FIGURE: usize = 8;
 
 impl AlarmText {
-    pub(crate) fn of(kind: &AlarmKind, reader: Reader) -> Self {
+    /// The text of an alarm, with its figure apart.
+    pub fn of(kind: &AlarmKind, reader: Reader) -> Self {
         let figure = figure(kind, reader).map(|figure| right(&figure, FIGURE));
         Self { figure, text: alarm_text(kind, reader) }
     }

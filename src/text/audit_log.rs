@@ -9,7 +9,7 @@ use seckill_model::{
 };
 
 /// Text of the outcome of a command, or of an event.
-pub fn result(message: &Message) -> String {
+pub fn localized_result(message: &Message) -> String {
     match message.data::<CommandOutcome>() {
         Some(outcome) => outcome.to_string(),
         None => message.localized::<Event>(),
@@ -28,7 +28,7 @@ pub fn job_result(outcome: JobOutcome, message: Option<&Message>) -> String {
 }
 
 /// Text of the object of a command or an event.
-pub fn subject(message: &Message) -> String {
+pub fn localized_subject(message: &Message) -> String {
     // Some objects are codes of the message.
     text!("activity-subject", key = message, subject = message.localized::<Reason>())
 }

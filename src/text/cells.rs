@@ -6,10 +6,10 @@ use unicode_linebreak::linebreaks;
 use unicode_truncate::{Alignment, UnicodeTruncateStr as _};
 use unicode_width::UnicodeWidthChar;
 
-use super::plain;
+use crate::plain;
 
 /// The width of a text in cells.
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     cells(&plain(text))
 }
 
@@ -22,7 +22,7 @@ fn cells(text: &str) -> usize {
 const ELLIPSIS: &str = "…";
 
 /// Truncates a text to at most `limit` cells, including an ellipsis.
-pub(crate) fn fit(text: &str, limit: usize) -> String {
+pub fn fit(text: &str, limit: usize) -> String {
     let text = plain(text);
     match limit {
         _ if cells(&text) <= limit => text.into_owned(),
@@ -32,18 +32,18 @@ pub(crate) fn fit(text: &str, limit: usize) -> String {
 }
 
 /// Truncates or pads to exactly `limit` cells, left-aligned.
-pub(crate) fn left(text: &str, limit: usize) -> String {
+pub fn left(text: &str, limit: usize) -> String {
     fit(text, limit).unicode_pad(limit, Alignment::Left, false).into_owned()
 }
 
 /// Truncates or pads to exactly `limit` cells, right-aligned.
-pub(crate) fn right(text: &str, limit: usize) -> String {
+pub fn right(text: &str, limit: usize) -> String {
     fit(text, limit).unicode_pad(limit, Alignment::Right, false).into_owned()
 }
 
 /// Wraps into lines of at most `limit` cells, at spaces and wide characters; longer words are split. ratatui's
 /// `Paragraph` breaks at spaces only, and begins lines of Chinese with commas.
-pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
+pub fn wrap(text: &str, limit: usize) -> Vec<String> {
     let text = plain(text).split_whitespace().collect::<Vec<_>>().join(" ");
     let limit = limit.max(1);
     let (mut lines, mut line, mut from) = (Vec::new(), String::new(), 0);
@@ -68,7 +68,7 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
 }
 
 /// As [`wrap`], with at most `most` lines; the last one ends with an ellipsis if text was cut.
-pub(crate) fn wrap_to(text: &str, limit: usize, most: usize) -> Vec<String> {
+pub fn wrap_to(text: &str, limit: usize, most: usize) -> Vec<String> {
     let mut lines = wrap(text, limit);
     let is_cut = lines.len() > most;
     lines.truncate(most);

@@ -2,7 +2,7 @@
 
 use seckill_model::{Label, text};
 
-use crate::text::{UNKNOWN, figures::thousands};
+use crate::{UNKNOWN, figures::thousands};
 
 const ITEMS: Label = Label("list-items");
 
@@ -12,14 +12,17 @@ const ORDER: [&str; 8] =
 
 /// A figure before and after a command.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) name: String,
-    pub(crate) before: String,
-    pub(crate) after: String,
+pub struct Change {
+    /// Its name in the current language.
+    pub name: String,
+    /// Its value before.
+    pub before: String,
+    /// Its value after.
+    pub after: String,
 }
 
 /// Figures of an entry, as logged; one that is missing before or after is unknown.
-pub(crate) fn changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> {
+pub fn changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> {
     type Map = serde_json::Map<String, serde_json::Value>;
     let read = |text: Option<&str>| -> Map {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use seckill_model::{locale::group_digits, text};
 
-use crate::widgets::{right, width};
+use crate::cells::{right, width};
 
 /// `182,440`, or `-3`.
 pub fn thousands(number: impl ToString + Copy) -> String {
@@ -10,7 +10,7 @@ pub fn thousands(number: impl ToString + Copy) -> String {
 }
 
 /// `21,840/s`; below 10/s with one decimal.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     if per_second > 0.05 && per_second < 9.95 {
         format!("{per_second:.1}/s")
     } else {
@@ -19,19 +19,19 @@ pub(crate) fn rate(per_second: f64) -> String {
 }
 
 /// `182,440`, or `99G` if that does not fit: a truncated figure would be misread.
-pub(crate) fn within(number: u64, cells: usize) -> String {
+pub fn within(number: u64, cells: usize) -> String {
     let full = thousands(number);
     if full.len() <= cells { full } else { compact(number as f64) }
 }
 
 /// `21,840/s`, or `1.2M/s` if that does not fit.
-pub(crate) fn rate_within(per_second: f64, cells: usize) -> String {
+pub fn rate_within(per_second: f64, cells: usize) -> String {
     let full = rate(per_second);
     if full.len() <= cells { full } else { format!("{}/s", compact(per_second)) }
 }
 
 /// `3.8%`; a small share is not shown as 0%, a nearly full one not as 100%.
-pub(crate) fn share(part: u64, whole: u64) -> String {
+pub fn share(part: u64, whole: u64) -> String {
     let share = part as f64 * 100.0 / whole.max(1) as f64;
     if part == 0 || part >= whole {
         format!("{share:.0}%")
@@ -41,7 +41,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 }
 
 /// `500`, `40k`, `2.5M`: at most four cells, for a scale.
-pub(crate) fn compact(number: f64) -> String {
+pub fn compact(number: f64) -> String {
     let short = |value: f64, unit: &str| {
         let tenths = (value * 10.0).round();
         let decimals = usize::from(tenths < 100.0 && tenths % 10.0 != 0.0);
@@ -57,7 +57,7 @@ pub(crate) fn compact(number: f64) -> String {
 }
 
 /// `.25`, `8`, `512`, `4s`: a latency in milliseconds, or seconds, in at most three cells for a scale.
-pub(crate) fn milliseconds(micros: u64) -> String {
+pub fn milliseconds(micros: u64) -> String {
     match micros {
         ..1_000 => (micros as f64 / 1e3).to_string().trim_start_matches('0').to_owned(),
         1_000..1_000_000 => (micros / 1_000).to_string(),
@@ -66,7 +66,7 @@ pub(crate) fn milliseconds(micros: u64) -> String {
 }
 
 /// `128`, `99k`, `.1M`: at most three cells, rounded down, for a count beside a name.
-pub(crate) fn tiny(number: u64) -> String {
+pub fn tiny(number: u64) -> String {
     if number < 1_000 {
         return number.to_string();
     }
@@ -95,7 +95,7 @@ pub fn span(millis: u64) -> String {
 const WIDEST_SPAN: u64 = 7_199_000;
 
 /// A right-aligned span of fixed width, for use before other words.
-pub(crate) fn steady_span(millis: u64) -> String {
+pub fn steady_span(millis: u64) -> String {
     right(&span(millis), width(&span(WIDEST_SPAN)))
 }
 
@@ -106,7 +106,7 @@ fn days(hours: u64) -> String {
 }
 
 /// `04:12`, `1:04:12`, `3 d`: time left, of constant width while it counts down.
-pub(crate) fn clock(millis: u64) -> String {
+pub fn clock(millis: u64) -> String {
     // Rounded up, so that 00:00 means that the time is up.
     let seconds = millis.div_ceil(1_000);
     let (hours, minutes, rest) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -118,7 +118,7 @@ pub(crate) fn clock(millis: u64) -> String {
 }
 
 /// `0.4 ms`, `12 ms`, `1.2 s`.
-pub(crate) fn latency(micros: u64) -> String {
+pub fn latency(micros: u64) -> String {
     match micros {
         0..=9_999 => format!("{:.1} ms", micros as f64 / 1e3),
         10_000..=999_999 => format!("{} ms", micros / 1_000),

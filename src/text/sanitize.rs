@@ -15,7 +15,7 @@ const MOST_MARKS: usize = 2;
 const UNSURE: char = '?';
 
 /// Returns the text as it is safe for a terminal.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+pub fn plain(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_certain) {
         return Cow::Borrowed(text);
     }

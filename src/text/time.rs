@@ -5,7 +5,7 @@ use seckill_engine::telemetry::log::events;
 use seckill_model::text;
 
 /// The span of the chart.
-pub(crate) fn last(millis: u64) -> String {
+pub fn last(millis: u64) -> String {
     match millis / 1_000 {
         seconds @ 0..60 => text!("time-last-s", seconds),
         seconds => text!("time-last-min", minutes = seconds / 60),
@@ -13,7 +13,7 @@ pub(crate) fn last(millis: u64) -> String {
 }
 
 /// A command or an event with its object, unless the event itself names it.
-pub(crate) fn event(event: &str, subject: &str) -> String {
+pub fn event(event: &str, subject: &str) -> String {
     match beyond(event, subject) {
         "" => event_name(event),
         subject => format!("{}  {subject}", event_name(event)),
@@ -21,7 +21,7 @@ pub(crate) fn event(event: &str, subject: &str) -> String {
 }
 
 /// The subject of an entry, if its name does not imply it.
-pub(crate) fn beyond<'a>(event: &str, subject: &'a str) -> &'a str {
+pub fn beyond<'a>(event: &str, subject: &'a str) -> &'a str {
     let named = matches!(event, events::REDIS_AWAY | events::REDIS_BACK) && subject == "redis";
     if named { "" } else { subject }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use seckill_attach::{Profile, profile};
-use seckill_console::settings::{self as messages, Position};
 use seckill_model::{Label, OsError, Reason, text};
+use seckill_text::settings::{self as messages, Position};
 use toml::{
     Table, Value,
     de::{DeTable, DeValue},

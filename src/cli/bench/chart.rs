@@ -18,8 +18,8 @@ use plotters::{
     prelude::*,
 };
 use seckill_bench::rush::Spread;
-use seckill_console::thousands;
 use seckill_model::Label;
+use seckill_text::figures::thousands;
 
 use crate::{CliError, Result};
 

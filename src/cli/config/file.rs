@@ -4,9 +4,9 @@
 
 use std::{borrow::Cow, fmt::Display};
 
-use seckill_console::settings::{self as messages, Position};
 use seckill_model::{Label, text};
 use seckill_store::{Synchronous, Tls};
+use seckill_text::settings::{self as messages, Position};
 use serde::Deserialize as _;
 use strum::VariantNames as _;
 use toml::{

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use seckill_console::{Reader, alarm_text, localized_result, order_error};
 use seckill_engine::{
     EngineError, Health, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
@@ -16,6 +15,10 @@ use seckill_redis::{
     stream::{self, Body, Pending},
 };
 use seckill_store::{ActivityFilter, AuditEntry, OrderFlow};
+use seckill_text::{
+    alarms::{Reader, alarm_text},
+    audit_log::{localized_result, order_error},
+};
 use serde::Serialize;
 
 use super::{

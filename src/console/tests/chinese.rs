@@ -109,15 +109,18 @@ fn stored() -> [(Shown, Message); 9] {
     let failed = |error| Message::of(&CommandOutcome::Failed(error));
     let (_, restock) = audit_record::describe(&Command::Restock { voucher: SALE, by: -3 });
     [
-        (result, Message::of(&CommandOutcome::Done(Reply::SaleCreated(SALE)))),
-        (result, failed(EngineError::NotLoaded { voucher: SALE, shards: Vec::new(), why })),
-        (result, failed(stopped)),
-        (result, Message::of(&Event::DataLoss(lost))),
-        (result, Message::of(&Event::Error(EngineError::Redis(RedisError::NoGroup)))),
+        (localized_result, Message::of(&CommandOutcome::Done(Reply::SaleCreated(SALE)))),
+        (
+            localized_result,
+            failed(EngineError::NotLoaded { voucher: SALE, shards: Vec::new(), why }),
+        ),
+        (localized_result, failed(stopped)),
+        (localized_result, Message::of(&Event::DataLoss(lost))),
+        (localized_result, Message::of(&Event::Error(EngineError::Redis(RedisError::NoGroup)))),
         (job, Message::of(&Event::Other(trimmed))),
         (job, Message::of(&Event::Error(EngineError::ReadOnly))),
-        (subject, restock),
-        (subject, Message::of(&reason!("subject-partition", number = "1"))),
+        (localized_subject, restock),
+        (localized_subject, Message::of(&reason!("subject-partition", number = "1"))),
     ]
 }
 
@@ -133,16 +136,16 @@ fn stored_messages_are_localized_and_have_at_most_three_lines() {
         assert!(wrap(&text, ANSWER).len() <= 3, "{text}");
     }
     for (text, old) in [
-        (result as Shown, "86 entries: 80 written"),
+        (localized_result as Shown, "86 entries: 80 written"),
         (job, "86 entries"),
-        (subject, "#7, 9 buyers"),
+        (localized_subject, "#7, 9 buyers"),
     ] {
         assert_eq!(text(&Message::from_stored(old.to_owned())), old, "an older version stored it");
     }
     let lasted = Message::of(&Event::lasted(405_100));
-    assert_eq!(result(&lasted), "持续 405.1 秒");
+    assert_eq!(localized_result(&lasted), "持续 405.1 秒");
     set_thread_language("en");
-    assert_eq!(result(&lasted), "after 405.1 s");
+    assert_eq!(localized_result(&lasted), "after 405.1 s");
 }
 
 #[test]
@@ -181,5 +184,5 @@ fn vanished_entries_are_not_reported_as_settled() {
     // A line that an older version stored.
     let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"not_awaited":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
     let old = Message::from_stored(old.to_owned());
-    assert_eq!(result(&old), "0 dead letters replayed, 3 no longer present");
+    assert_eq!(localized_result(&old), "0 dead letters replayed, 3 no longer present");
 }

@@ -6,17 +6,15 @@ use seckill_engine::{
     telemetry::snapshot::{ConsumerLine, Holder, PendingLine},
 };
 use seckill_model::{EntryId, Label, Verdict, message::Lines, text};
-
-use super::{
-    audit_log::subject,
+use seckill_text::{
+    audit_log::localized_subject,
     figures::{self, thousands},
-    sale_name,
+    plain,
     time::event,
 };
-use crate::{
-    keymap::{Action, Context},
-    widgets::plain,
-};
+
+use super::sale_name;
+use crate::keymap::{Action, Context};
 
 pub(crate) const CANCEL: Label = Label("command-cancel");
 pub(crate) const NO_SALE: Label = Label("command-there-is-no-sale-to-change");
@@ -193,5 +191,5 @@ pub(crate) fn sent(command: &Command) -> String {
         return text!("command-waiting-for-engine");
     }
     let (action, on) = audit_record::describe(command);
-    text!("command-sent", command = event(action, &subject(&on)))
+    text!("command-sent", command = event(action, &localized_subject(&on)))
 }

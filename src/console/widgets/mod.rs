@@ -8,9 +8,7 @@ mod big_digits;
 mod chart;
 mod diff;
 mod popup;
-mod sanitize;
 mod sparkline;
-mod text_width;
 
 pub(crate) use ascii::to_ascii;
 pub(crate) use bar::bar;
@@ -18,6 +16,8 @@ pub(crate) use big_digits::{BigText, Pixel, SIGN_ROWS, big_number, big_width};
 pub(crate) use chart::{Axis, Chart, SCALE, chart, chart_signs, columns_of};
 pub(crate) use diff::Halves;
 pub(crate) use popup::popup;
-pub(crate) use sanitize::plain;
+pub(crate) use seckill_text::{
+    cells::{fit, left, right, width, wrap, wrap_to},
+    plain,
+};
 pub(crate) use sparkline::{held, sparkline, strip};
-pub(crate) use text_width::{fit, left, right, width, wrap, wrap_to};

@@ -1,7 +1,5 @@
 //! Activity: commands and events, the newest at the bottom, page by page.
 
-pub(crate) mod changes;
-
 use seckill_engine::telemetry::{
     log::{AuditEntry, LogView, Weight, Which},
     snapshot::LogPage,
@@ -59,7 +57,7 @@ impl Row for AuditEntry {
             Value::Name(subject(line), line.subject.to_string())
         }),
         Column::text(Label("tables-result"), (0, REST), |line: &Self| {
-            Value::Name(audit_log::result(&line.result), line.result.to_string())
+            Value::Name(audit_log::localized_result(&line.result), line.result.to_string())
         })
         .styled(|scene, line| match Weight::of(line) {
             Weight::Failed => scene.theme.broken,
@@ -161,7 +159,7 @@ impl Row for AuditEntry {
         let at = entry.at.date_time(&scene.zone);
         detail.text(Label("activity-when"), text!("activity-node", at, node = entry.node));
         let style = if Weight::of(entry) == Weight::Failed { theme.broken } else { Style::new() };
-        detail.field(Label("field-result"), audit_log::result(&entry.result), style);
+        detail.field(Label("field-result"), audit_log::localized_result(&entry.result), style);
         if !entry.is_event() {
             detail.text(Label("activity-user"), &entry.operator);
             match &entry.reason {
@@ -189,7 +187,7 @@ impl Row for AuditEntry {
 
 /// The object of the line, if its name does not imply it.
 fn subject(line: &AuditEntry) -> String {
-    beyond(&line.action, &audit_log::subject(&line.subject)).to_owned()
+    beyond(&line.action, &audit_log::localized_subject(&line.subject)).to_owned()
 }
 
 /// The place of the selected level.
@@ -199,7 +197,7 @@ fn level(state: &TableState<AuditEntry>) -> usize {
 
 /// The figures that a command changed, one per line, followed by those it did not.
 fn add_figures(detail: &mut Detail<'_>, scene: &Scene, line: &AuditEntry) {
-    let all = changes::changes(line.before.as_deref(), line.after.as_deref());
+    let all = seckill_text::changes::changes(line.before.as_deref(), line.after.as_deref());
     let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
     for it in changed {
         detail.text(Label("activity-figures"), format!("{} {} → {}", it.name, it.before, it.after));

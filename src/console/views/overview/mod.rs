@@ -177,7 +177,8 @@ fn draw_recent_events(area: Rect, buffer: &mut Buffer, scene: &Scene) {
     let rows = events.take(list.height.into()).map(|line| {
         let (glyph, style) = throughput_chart::sign(line);
         let time = Line::styled(scene.at_second(line.at), theme.soft).right_aligned();
-        let event = text::time::event(&line.action, &text::audit_log::subject(&line.subject));
+        let event =
+            text::time::event(&line.action, &text::audit_log::localized_subject(&line.subject));
         let event = fit(&event, list.width.saturating_sub(16).into());
         Row::new([time, Line::styled(glyph, style(theme)), event.into()])
     });

@@ -202,7 +202,7 @@ fn events(scene: &Scene, (from, to): (Millis, Millis), cells: u16) -> Line<'stat
     lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(line)));
     let Some((first, more)) = lines.split_first() else { return Line::default() };
     let (glyph, style) = sign(first);
-    let text = time::event(&first.action, &text::audit_log::subject(&first.subject));
+    let text = time::event(&first.action, &text::audit_log::localized_subject(&first.subject));
     let more = text!("time-and-more", more = more.len());
     // A truncated count would be misread.
     let room = cells.saturating_sub((width(glyph) + 1 + width(&more)) as u16);

@@ -146,7 +146,7 @@ fn load_test(area: Rect, buffer: &mut Buffer, scene: &Scene, sale: &SaleLine) {
     let lines = scene.load_reports.get(&sale.voucher_id).map_or(&[][..], |lines| lines);
     let [_, heading, area] = Layout::vertical([Length(1), Length(1), Fill(1)]).areas(area);
     Line::styled(Label("sale-last-load-test"), theme.heading).render(heading, buffer);
-    let mut columns = text::aggregate(lines).map(Some);
+    let mut columns = seckill_text::aggregate(lines).map(Some);
     let cells = |column: &Vec<String>| column.iter().map(|cell| width(cell)).max().unwrap_or(0);
     let mut omitted = OMITTED.into_iter();
     while columns.iter().flatten().map(|it| cells(it) + 2).sum::<usize>() > area.width.into()
