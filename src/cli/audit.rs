@@ -1,20 +1,20 @@
 //! `seckill audit`: the ledger.
 
-use std::time::Duration;
-
 use clap::Args;
 use seckill_engine::{
-    Command, EngineError, Operator, Reply, ledger,
+    Command, Operator, Reply, ledger,
     recovery::{
-        partition_repair::{PartitionFault, PartitionFindings, all_faults},
+        partition_repair::{PartitionFault, PartitionFindings, all_faults, prevent_audit},
         repair::{self, Repaired},
     },
     sale_list,
     servers::Servers,
-    telemetry::data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
+    telemetry::{
+        data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
+        snapshot::LostServer,
+    },
 };
 use seckill_model::{Finding, Label, Message, Millis, SaleAudit, VoucherId, text};
-use seckill_redis::{RedisError, connection::LostServer};
 use seckill_store::{ActivityFilter, AuditEntry, Which};
 use seckill_text::audit_log::{localized_result, localized_subject};
 use serde::Serialize;
@@ -46,15 +46,6 @@ struct Loss {
     result: Message,
 }
 
-/// Whether a finding is about this key.
-pub(super) fn names(found: &PartitionFindings, key: &str) -> bool {
-    found.findings.iter().any(|it| match it {
-        PartitionFault::ForeignKey(found) => found.key == key,
-        PartitionFault::Lost(lost) => lost == key,
-        PartitionFault::FutureId(_) | PartitionFault::GroupBeyond { .. } => false,
-    })
-}
-
 /// A line for each finding.
 pub(super) fn partition_lines(found: &PartitionFindings) -> String {
     let line =
@@ -64,7 +55,7 @@ pub(super) fn partition_lines(found: &PartitionFindings) -> String {
     text
 }
 
-/// Why no sale could be audited, if [`prevents_audit`].
+/// Why no sale could be audited, if [`prevent_audit`].
 pub(super) const NOT_AUDITED: Label = Label("cli-audit-prevented");
 
 #[derive(Serialize)]
@@ -89,9 +80,6 @@ struct Report {
 const PAGE: u32 = 500;
 const PAGES: u32 = 40;
 const LOSSES: usize = 10;
-/// How often a read follows keys that move, and the pause before each time.
-const MOVES: u32 = 3;
-const MOVE_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8> {
     let needs = if args.repair { Needs::Both } else { Needs::Readable };
@@ -104,12 +92,12 @@ async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
     let repaired = if args.repair { repair(context, args).await? } else { None };
     let mut servers = context.probed().await;
     let unreachable = servers.conn.lost().to_vec();
-    let partitions = following(&mut servers, async |it| all_faults(it).await).await?;
+    let partitions = servers.following(async |it| all_faults(it).await).await?;
     let of_sales = async |servers: &mut Servers| ledger::audit(servers, args.voucher).await;
-    let audit = following(&mut servers, of_sales).await;
+    let audit = servers.following(of_sales).await;
     let (mut audit, error) = match audit {
         Ok(audit) => (audit, None),
-        Err(error) if prevents_audit(&error, &partitions) => {
+        Err(error) if prevent_audit(&partitions, &error) => {
             let none = ledger::Audit { balanced: false, sales: Vec::new(), unread: Vec::new() };
             (none, Some(NOT_AUDITED.to_owned()))
         }
@@ -120,33 +108,6 @@ async fn audit(context: &mut Context, args: &AuditArgs) -> Result<Report> {
     Ok(Report { audit, error, partitions, unreachable, losses, repaired })
 }
 
-/// Reads, and reads again what failed because a key moved to another server of a cluster meanwhile.
-pub(super) async fn following<T>(
-    servers: &mut Servers,
-    read: impl AsyncFn(&mut Servers) -> Result<T, EngineError>,
-) -> Result<T, EngineError> {
-    for _ in 0..MOVES {
-        match read(servers).await {
-            // Until the servers agree on a failover.
-            Err(EngineError::Redis(RedisError::Moved { .. })) => {
-                tokio::time::sleep(MOVE_PAUSE).await;
-            }
-            read => return read,
-        }
-    }
-    read(servers).await
-}
-
-/// Whether the error is a key of another type that a finding names.
-pub(super) fn prevents_audit(error: &EngineError, partitions: &[PartitionFindings]) -> bool {
-    match error {
-        EngineError::Redis(RedisError::Foreign(found)) => {
-            partitions.iter().any(|it| names(it, &found.key))
-        }
-        _ => false,
-    }
-}
-
 /// The newest losses, including those without an event in the database.
 async fn losses(servers: &mut Servers) -> Result<Vec<Loss>> {
     let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
@@ -155,7 +116,7 @@ async fn losses(servers: &mut Servers) -> Result<Vec<Loss>> {
     let published = if servers.conn.is_lost(&home) {
         Vec::new()
     } else {
-        following(servers, async |it| Ok(published(&mut it.conn, &home).await?)).await?
+        servers.following(async |it| Ok(published(&mut it.conn, &home).await?)).await?
     };
     let (mut lines, mut before) = (Vec::new(), None);
     for _ in 0..PAGES {

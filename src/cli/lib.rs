@@ -35,7 +35,6 @@ mod sale;
 mod sandbox;
 mod serve;
 mod signals;
-mod snapshot;
 mod status;
 mod stream;
 mod table;

@@ -5,7 +5,9 @@ use std::slice;
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    Command, EngineError, Operator, Reply, SaleLine, recovery::adoption::shards_of,
+    Command, EngineError, Operator, Reply, SaleLine,
+    recovery::adoption::shards_of,
+    survey::{Settled, settled},
     telemetry::snapshot::SqlCopy,
 };
 use seckill_model::{
@@ -19,9 +21,7 @@ use serde_json::json;
 
 use crate::{
     CliError, Config, Consent, Context, Needs, Output, Reason, Result, Table, ask, fields,
-    indented, local, next_page, number, page, plain, reply, rows,
-    snapshot::{self, Settled},
-    span,
+    indented, local, next_page, number, page, plain, reply, rows, span,
 };
 
 #[derive(Debug, Subcommand)]
@@ -193,13 +193,14 @@ fn window(sale: &Sale, now: Millis) -> String {
 }
 
 async fn list(context: &mut Context) -> Result<u8> {
-    let Settled { snapshot, lost_unknown, .. } = Box::pin(snapshot::settled(context)).await;
+    let Settled { snapshot, lost_unknown, .. } =
+        Box::pin(settled(context, context.config.read_only)).await;
     // A failed read is not an empty list.
     if let Some(error) = snapshot.sql.error.or(snapshot.redis.error) {
         return Err(CliError::unreachable(error.localized::<EngineError>()));
     }
     if let Some(why) = lost_unknown {
-        return Err(CliError::unreachable(why));
+        return Err(CliError::unreachable(why.to_string()));
     }
     let code = context.out.answer(&snapshot.sales, || match snapshot.sales.as_slice() {
         [] => Label("cli-sale-none").to_owned(),
@@ -250,7 +251,8 @@ async fn show(context: &mut Context, id: VoucherId) -> Result<u8> {
         facts.as_ref().is_some_and(|facts| facts.version > Some(shard.version))
     };
     if shards.iter().zip(&stats.sales).any(is_ahead) {
-        let Settled { mut snapshot, .. } = Box::pin(snapshot::settled(context)).await;
+        let Settled { mut snapshot, .. } =
+            Box::pin(settled(context, context.config.read_only)).await;
         snapshot.sales.retain(|sale| sale.voucher_id == id);
         line = snapshot.sales.pop().unwrap_or(line);
     }

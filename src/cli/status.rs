@@ -2,36 +2,22 @@
 
 use seckill_engine::{
     AlarmKind, EngineError, Health, Snapshot, StreamLine,
-    jobs::{board, builtin},
-    ledger,
-    recovery::partition_repair::{PartitionFindings, all_faults},
-    snapshot_task::AUDIT_UP_TO,
-    telemetry::{
-        alarms::alarms,
-        data_loss::{RecentLosses, add_published},
-        snapshot::{Alarm, SqlCopy},
-    },
+    recovery::partition_repair::PartitionFindings,
+    survey::{Survey, Unaudited, survey},
+    telemetry::snapshot::{Alarm, SqlCopy},
 };
-use seckill_model::{Balance, EntryId, Label, Phase, text};
-use seckill_store::ActivityFilter;
+use seckill_model::{Balance, Label, Phase, text};
 use seckill_text::alarms::{Reader, alarm_text};
 use serde::Serialize;
 
 use crate::{
     CliError, Config, Context, Needs, Output, Result,
-    audit::{NOT_AUDITED, following, names, partition_lines, prevents_audit},
-    error, fields, number, sale,
-    snapshot::{Settled, damaged, settled, within},
-    span,
+    audit::{NOT_AUDITED, partition_lines},
+    error, fields, number, sale, span,
 };
 
 /// Sales that are shown besides those that run; `--json` has all of them.
 const LISTED: usize = 50;
-
-/// Runs of each job that are searched for the last that ended.
-const JOB_RUNS: u32 = 20;
-/// Lines of the activity log that are searched for data loss.
-const EVENTS: u32 = 50;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
     let report = Context::with(config, out, Needs::Nothing, async |context| {
@@ -45,9 +31,9 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8> {
 
 /// A snapshot, and what only an audit finds.
 #[derive(Serialize)]
-pub(super) struct Status {
+struct Status {
     #[serde(flatten)]
-    pub(super) snapshot: Snapshot,
+    snapshot: Snapshot,
     /// Kind and place of the database, without a password.
     database: String,
     /// Partitions with findings.
@@ -81,65 +67,14 @@ impl Status {
     }
 }
 
-/// A complete snapshot with an audit by order ID, and whether the database accepts writes.
-pub(super) async fn status(context: &mut Context) -> Status {
-    let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
-    let Settled { mut collector, mut snapshot, .. } = Box::pin(settled(context)).await;
-    collector.add_write_probe(&mut snapshot).await;
-    let (mut losses, mut servers) = (Vec::new(), context.probed().await);
-    if snapshot.redis.up {
-        // A server may have been lost since the snapshot.
-        if servers.conn.lost().len() > snapshot.unreachable.len() {
-            snapshot.unreachable = servers.conn.lost().to_vec();
-        }
-        if let Ok(rows) = collector.pending(EntryId::MIN).await {
-            snapshot.pending = collector.pending_page(EntryId::MIN, &rows, snapshot.taken);
-        }
-        // Before the events: what is written meanwhile is in both.
-        losses = collector.losses().await.unwrap_or_default();
-        match following(&mut servers, async |it| all_faults(it).await).await {
-            Ok(lines) => broken = lines,
-            Err(error) => audit_error = Some(error.into()),
-        }
-        if !snapshot.sql.up {
-            snapshot.damaged = within(damaged(context)).await.unwrap_or_default();
-        }
-    }
-    if snapshot.sql.up {
-        let jobs = builtin::jobs(&context.config.engine);
-        match board(&context.store, &jobs, snapshot.taken, JOB_RUNS).await {
-            Ok(lines) => snapshot.jobs = lines,
-            Err(error) => tracing::warn!(%error, "the history of jobs was not read"),
-        }
-        match context.store.activity(&ActivityFilter::default(), None, EVENTS).await {
-            Ok(events) => recent = events,
-            Err(error) => tracing::warn!(%error, "the activity log was not read"),
-        }
-        // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
-        if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
-            match following(&mut servers, async |it| ledger::audit(it, None).await).await {
-                Ok(audit) if audit.balanced => {}
-                Ok(audit) if audit.findings().next().is_none() => {
-                    snapshot.audit = Balance::Unknown;
-                }
-                Ok(audit) => snapshot.audit = Balance::Off { findings: audit.findings().collect() },
-                Err(error) if prevents_audit(&error, &broken) => {
-                    audit_error = Some(CliError::failed(NOT_AUDITED));
-                }
-                Err(error) => audit_error = Some(error.into()),
-            }
-        }
-        // The audit itself fails where a partition has findings.
-        let passed = matches!(snapshot.audit, Balance::Balanced { .. });
-        if audit_error.is_some() || (passed && !broken.is_empty()) {
-            snapshot.audit = Balance::Unknown;
-        }
-    }
-    add_published(&mut recent, losses);
-    let losses = RecentLosses::of(&recent, snapshot.taken);
-    snapshot.alarms = alarms(&snapshot, losses);
-    let database = context.store.describe();
-    Status { snapshot, database, partitions: broken, audit_error }
+async fn status(context: &Context) -> Status {
+    let Survey { snapshot, partitions, unaudited } =
+        Box::pin(survey(context, context.config.read_only)).await;
+    let audit_error = unaudited.map(|why| match why {
+        Unaudited::Partition => CliError::failed(NOT_AUDITED),
+        Unaudited::Failed(error) => error.into(),
+    });
+    Status { snapshot, database: context.store.describe(), partitions, audit_error }
 }
 
 fn render(status: &Status) -> String {
@@ -187,7 +122,7 @@ fn render(status: &Status) -> String {
     }
     // The finding of a partition states the remedy as well.
     let is_finding = |alarm: &&Alarm| match &alarm.kind {
-        AlarmKind::ForeignKey(found) => partitions.iter().any(|it| names(it, &found.key)),
+        AlarmKind::ForeignKey(found) => partitions.iter().any(|it| it.names(&found.key)),
         _ => false,
     };
     let alarms = snapshot.alarms.iter().filter(|alarm| !is_finding(alarm));

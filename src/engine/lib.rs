@@ -41,6 +41,7 @@ mod schedule;
 pub mod servers;
 pub mod settings;
 pub mod snapshot_task;
+pub mod survey;
 pub mod telemetry;
 pub mod time_zone;
 pub mod trace;

@@ -1,17 +1,22 @@
 //! The servers of a deployment, as one task uses them.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
 use seckill_model::{OrderId, Place, SaleShard, ShardId, UserId, VoucherId};
 use seckill_redis::{
-    Connection, Layout, Redis,
+    Connection, Layout, Redis, RedisError,
     keys::Partition,
     stream_stats::{RedisStats, read_partition},
 };
 use seckill_store::SharedStore;
+use tokio::time::sleep;
 
-use crate::{Result, recovery::sale_versions::SaleVersions};
+use crate::{EngineError, Result, recovery::sale_versions::SaleVersions};
+
+/// How often a read follows keys that move, and the pause before each time.
+const MOVES: u32 = 3;
+const MOVE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Redis, SQL and the names of the keys. Each task has its own: its connection to Redis cannot be shared, so that a
 /// blocking read never delays another task.
@@ -32,6 +37,21 @@ impl Servers {
     pub fn new(redis: &Redis, store: &SharedStore, keys: &Layout) -> Self {
         let (store, seen) = (SharedStore::clone(store), SaleVersions::default());
         Self { store, conn: redis.connection(), keys: keys.clone(), seen }
+    }
+
+    /// Reads, and reads again what failed because a key moved to another server of a cluster meanwhile.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub async fn following<T>(&mut self, read: impl AsyncFn(&mut Self) -> Result<T>) -> Result<T> {
+        for _ in 0..MOVES {
+            match read(self).await {
+                // Until the servers agree on a failover.
+                Err(EngineError::Redis(RedisError::Moved { .. })) => sleep(MOVE_PAUSE).await,
+                read => return read,
+            }
+        }
+        read(self).await
     }
 
     /// Reads the state of one partition, without its sales.

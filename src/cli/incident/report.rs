@@ -1,12 +1,13 @@
 //! Reads the parts of an incident report, and formats them as Markdown. A part that cannot be read states why.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 use seckill_engine::{
     EngineError, Health, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
     ledger::{self, Audit},
     servers::Servers,
+    survey::survey,
 };
 use seckill_model::{EntryId, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
 use seckill_redis::{
@@ -28,14 +29,13 @@ use super::{
 use crate::{
     Context, Table, activity,
     audit::{incomplete, sales_table},
-    fields, jobs, local, locks, number, or_dash, pending, sale,
-    snapshot::within,
-    span,
-    status::{balance, life, server_state, status},
+    fields, jobs, local, locks, number, or_dash, pending, sale, span,
+    status::{balance, life, server_state},
     table::escape_markdown as cell,
 };
 
-/// Limit of the audit.
+/// Limit of one read, and that of the audit.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const AUDIT_TIMEOUT: Duration = Duration::from_mins(5);
 const LINES: usize = 2_000;
 const PAGE: usize = 500;
@@ -70,6 +70,14 @@ type Part<T> = Result<T, String>;
 /// A list, and whether there is more.
 type Cut<T> = (Vec<T>, bool);
 
+/// The result of a read, or why there is none, in a sentence.
+async fn within<T, E: Display>(read: impl Future<Output = Result<T, E>>) -> Part<T> {
+    match tokio::time::timeout(READ_TIMEOUT, read).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(text!("cli-no-answer", seconds = READ_TIMEOUT.as_secs())),
+    }
+}
+
 /// Reads and formats all parts.
 pub(super) async fn write(
     context: &mut Context,
@@ -77,7 +85,7 @@ pub(super) async fn write(
     until: Millis,
     unmask: bool,
 ) -> Report {
-    let snapshot = status(context).await.snapshot;
+    let snapshot = Box::pin(survey(context, context.config.read_only)).await.snapshot;
     let (context, store) = (&*context, &context.store);
     let (redis, sql) = (up(&snapshot.redis), up(&snapshot.sql));
     let span_s = until.since(since) / 1_000 + 1;

@@ -13,7 +13,7 @@ use seckill_model::{
     ledger::sentences, reason::reason,
 };
 use seckill_redis::{
-    Connection, dead_letters, group,
+    Connection, RedisError, dead_letters, group,
     keys::{Partition, type_of},
     lock_holders::foreign_index,
     repair,
@@ -23,7 +23,7 @@ use seckill_redis::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Result,
+    EngineError, Result,
     event::{self, Event},
     ledger::entry_check::backing,
     outbox::Outbox,
@@ -117,6 +117,27 @@ pub struct PartitionFindings {
     /// What is wrong with it.
     #[serde(serialize_with = "sentences")]
     pub findings: Vec<PartitionFault>,
+}
+
+impl PartitionFindings {
+    /// Whether a finding is about this key.
+    pub fn names(&self, key: &str) -> bool {
+        self.findings.iter().any(|it| match it {
+            PartitionFault::ForeignKey(found) => found.key == key,
+            PartitionFault::Lost(lost) => lost == key,
+            PartitionFault::FutureId(_) | PartitionFault::GroupBeyond { .. } => false,
+        })
+    }
+}
+
+/// Whether an error of an audit is a key of another type that a finding names.
+pub fn prevent_audit(found: &[PartitionFindings], error: &EngineError) -> bool {
+    match error {
+        EngineError::Redis(RedisError::Foreign(foreign)) => {
+            found.iter().any(|it| it.names(&foreign.key))
+        }
+        _ => false,
+    }
 }
 
 /// Returns the current faults of each partition that has any; those of lost servers are left out if the connection was
