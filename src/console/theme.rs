@@ -199,7 +199,7 @@ fn is_mono(term: &str) -> bool {
 mod tests {
     use ratatui::style::Modifier;
 
-    use super::{palette::BUILT_IN, *};
+    use super::{file::BUILT_IN, *};
 
     fn depth(choice: ColorChoice, vars: &[(&str, &str)]) -> Depth {
         let env = |name: &str| {

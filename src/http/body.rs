@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     Shared,
     answer::{Refusal, STOPPING},
-    server::LEAVES_WITHIN,
+    connections::LEAVES_WITHIN,
 };
 
 /// Maximum length of the description of what is wrong with a document.

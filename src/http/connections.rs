@@ -27,6 +27,10 @@ use crate::{
 /// which grows to megabytes, a crowd of such clients would fill the memory of the kernel.
 pub(crate) const SEND_BUFFER: u32 = 64 * 1024;
 
+/// How long a connection without a request in progress is kept when the server stops, for the rest of an answer, or of a
+/// request that was begun.
+pub(crate) const LEAVES_WITHIN: Duration = Duration::from_secs(1);
+
 /// The places of connections.
 #[derive(Debug)]
 pub(crate) struct Places {

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     HttpSettings, Shared, State,
-    connections::{Bounded, Places, SEND_BUFFER},
+    connections::{Bounded, LEAVES_WITHIN, Places, SEND_BUFFER},
     router::{self, Routers},
 };
 
@@ -39,9 +39,6 @@ const BACKLOG: u32 = 4_096;
 const HEADER_BYTES: usize = 16 * 1024;
 /// Connections to the address for operators; those of buyers take none of them.
 const OPERATORS: usize = 256;
-/// How long a connection without a request in progress is kept when the server stops, for the rest of an answer, or of a
-/// request that was begun.
-pub(crate) const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why the server cannot start, or ended.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Loads a theme by name or from a TOML file. Errors are reported with their position.
+//! Loads a theme by name or from a TOML file; built-in themes are such files. Errors are reported with their position.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     colour,
-    palette::{BUILT_IN, Palette, Role, Shade},
+    palette::{Palette, Role, Shade},
 };
 use seckill_model::{Label, OsError, message::Lines, text};
 
@@ -16,6 +16,13 @@ use crate::text::settings::{self, Position};
 
 /// A theme file has a dozen lines; a larger file is not one.
 const MOST_BYTES: u64 = 64 * 1024;
+
+/// The built-in themes: name, file, and whether it is for light terminals. The first one is the default.
+pub(super) const BUILT_IN: [(&str, &str, bool); 3] = [
+    ("dark", include_str!("../../../assets/themes/dark.toml"), false),
+    ("light", include_str!("../../../assets/themes/light.toml"), true),
+    ("high-contrast", include_str!("../../../assets/themes/high-contrast.toml"), false),
+];
 
 /// Why a theme is invalid.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +38,19 @@ pub enum ThemeError {
     Invalid(PathBuf, String),
 }
 
+impl Default for Palette {
+    fn default() -> Self {
+        Self::named(BUILT_IN[0].0).unwrap_or_else(|| Self::of_terminal(false))
+    }
+}
+
 impl Palette {
+    /// The built-in theme of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let (_, text, light) = BUILT_IN.into_iter().find(|(it, ..)| *it == name)?;
+        parse(text, |_| Some(Self::of_terminal(light))).ok()
+    }
+
     /// Loads a theme: the built-in one of that name, else a file.
     pub fn load(asked: &str) -> Result<Self, ThemeError> {
         if let Some(palette) = Self::named(asked) {

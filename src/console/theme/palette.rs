@@ -1,9 +1,9 @@
-//! A theme as data: a colour per role. Built-in themes and theme files use the same table.
+//! A theme as data: a colour per role.
 
 use ratatui::style::Color;
 use strum::VariantArray as _;
 
-use super::{colour::rgb, file};
+use super::colour::rgb;
 
 /// What a colour is for; the name is its key in a file.
 #[derive(
@@ -53,30 +53,11 @@ pub struct Palette {
     light: bool,
 }
 
-impl Default for Palette {
-    fn default() -> Self {
-        Self::named(BUILT_IN[0].0).unwrap_or_else(|| Self::of_terminal(false))
-    }
-}
-
-/// The built-in themes: name, file, and whether it is for light terminals. The first one is the default.
-pub(super) const BUILT_IN: [(&str, &str, bool); 3] = [
-    ("dark", include_str!("../../../assets/themes/dark.toml"), false),
-    ("light", include_str!("../../../assets/themes/light.toml"), true),
-    ("high-contrast", include_str!("../../../assets/themes/high-contrast.toml"), false),
-];
-
 impl Palette {
     /// The colours of the terminal.
-    fn of_terminal(light: bool) -> Self {
+    pub(super) fn of_terminal(light: bool) -> Self {
         let own = Shade { rich: Color::Reset, plain: None };
         Self { shades: [own; Role::VARIANTS.len()], light }
-    }
-
-    /// The built-in theme of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        let (_, text, light) = BUILT_IN.into_iter().find(|(it, ..)| *it == name)?;
-        file::parse(text, |_| Some(Self::of_terminal(light))).ok()
     }
 
     pub(super) fn shade(&self, role: Role) -> Shade {
