@@ -10,7 +10,8 @@ use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 use crate::{
     Database, Result,
     consumer::Consumer,
-    lane::{Lane, Reply},
+    lane::Lane,
+    parent::Reply,
     work::{Incident, Work},
 };
 

@@ -16,11 +16,7 @@ use seckill_redis::{Layout, Redis};
 use seckill_store::{SharedStore, StoreError};
 use tokio::time::timeout;
 
-use crate::{
-    LabError, Result,
-    lane::{Reply, VOUCHER},
-    trace::Instant,
-};
+use crate::{LabError, Result, parent::Reply, trace::Instant, work::VOUCHER};
 
 /// Timeout for a node to open the database, and to reconcile the sale; then it admits.
 const START_TIMEOUT: Duration = Duration::from_secs(20);

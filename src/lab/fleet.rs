@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     LabError, Result,
-    instance::{Assignment, GO, MARK, Report, Role, Served},
+    parent::{Assignment, GO, MARK, Report, Role, Served},
 };
 
 /// Timeout for an instance to connect.

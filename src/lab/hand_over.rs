@@ -22,11 +22,11 @@ use crate::{
     Design, LabError, Program, Result,
     consumer::Consumer,
     fleet::{Lines, Member, WORK_TIMEOUT, ended, late},
-    instance::{Assignment, GO, Report, Role, Served},
-    lane::{CONSUMER, Reply, VOUCHER},
+    lane::CONSUMER,
+    parent::{Assignment, GO, Reply, Report, Role, Served},
     shop::Shop,
     trace::{self, Action, Step},
-    work::{Incident, Work},
+    work::{Incident, VOUCHER, Work},
 };
 
 /// How long an order may be missing in SQL while all processes run and no other order is written, besides the think

@@ -1,20 +1,18 @@
 //! An instance of the shop: a process that serves its share of the requests with one design; or those of the holders of
 //! locks; or the consumer of a design, if it is a process of its own.
 //!
-//! It speaks with its parent in lines: it gets an [`Assignment`] and `go` on standard input, and writes [`Report`]s,
-//! each after a [`MARK`], to standard output. The end of standard input ends it at once, so it never outlives its parent.
+//! It reads what its parent says on standard input, and reports on standard output. The end of standard input ends it at
+//! once, so it never outlives its parent.
 
 use std::{
-    io::{self, BufRead as _, Write as _},
+    io::{self, BufRead as _},
     sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering},
-    time::Duration,
 };
 
 use futures::future::try_join_all;
-use seckill_model::{Reason, reason};
+use seckill_model::reason;
 use seckill_redis::{Connection, Layout, Redis};
 use seckill_store::plain::PlainPool;
-use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{Mutex, mpsc},
     time::timeout,
@@ -22,94 +20,17 @@ use tokio::{
 
 use crate::{
     Design, LabError, Result,
-    consumer::Consumer,
+    consumer::{BLOCK, Consumer},
     designs,
+    engine_locks::EngineLocks,
     engine_node::EngineNode,
-    holders::HolderReport,
-    lane::{Connections, Lane, Process, Reply, VOUCHER},
-    lock::EngineLocks,
+    lane::{Connections, Lane, Process},
     memory_queue::MemoryQueue,
-    trace::{Action, Instant, Step},
-    work::{Incident, Request, Work},
+    parent::{Assignment, GO, REQUEST_TIMEOUT, Reply, Report, Role, Served, report},
+    stalls::HolderReport,
+    trace::{Action, Instant},
+    work::{Incident, Request, VOUCHER},
 };
-
-/// The line that starts the requests.
-pub(crate) const GO: &str = "go";
-/// Marks the lines for the parent: a test harness writes lines of its own.
-pub(crate) const MARK: &str = "seckill-lab ";
-/// How long a consumer of the tutorials waits for an entry.
-pub(crate) const BLOCK: Duration = Duration::from_secs(2);
-/// Timeout of one request.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// What an instance does.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Assignment {
-    pub(crate) design: String,
-    pub(crate) work: Work,
-    pub(crate) seed: u64,
-    /// From 0.
-    pub(crate) instance: u32,
-    pub(crate) database: String,
-    pub(crate) redis: String,
-    /// Independent Redis servers, for locks over several of them.
-    pub(crate) more_redis: Vec<String>,
-    pub(crate) role: Role,
-}
-
-/// The part that a process has in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
-    /// Serves its share of the requests. It reports [`Report::Selling`] once it has sold this many pieces; the first
-    /// instance puts the poison entry into the queue then.
-    Serve(Option<u32>),
-    /// Serves the requests of the holders of locks. It reports [`Report::Holding`] once each of them stalls or is served.
-    Hold,
-    /// Is there again after a restart. All requests were served before.
-    Resume,
-    /// Consumes; it waits to be killed in the pause at this position.
-    Consume(Option<u32>),
-}
-
-/// What an instance reports.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Report {
-    /// It is connected, and waits for `go`.
-    Ready,
-    /// As a consumer, it listens.
-    Listening,
-    /// It has sold as many pieces as [`Role::Serve`] says.
-    Selling,
-    /// A step of a consumer.
-    Step(Step),
-    /// As a consumer, it waits to be killed.
-    Stalled,
-    /// The holders stall or are served: what each has done so far.
-    Holding(Vec<Served>),
-    /// It has served its requests.
-    Done(Vec<Served>),
-    /// It cannot work.
-    Failed(Reason),
-}
-
-/// One served request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Served {
-    pub(crate) user: i64,
-    pub(crate) reply: Reply,
-    pub(crate) begun: Instant,
-    pub(crate) ended: Instant,
-    pub(crate) steps: Vec<Step>,
-}
-
-impl Served {
-    /// Its position in the order of arrival, if it did anything.
-    pub(crate) fn lane(&self) -> Option<u32> {
-        self.steps.first().map(|it| it.lane)
-    }
-}
 
 /// Runs this process as an instance, until its work is done or its parent ends.
 ///
@@ -327,11 +248,4 @@ fn read_lines() -> Result<mpsc::Receiver<String>> {
     };
     let started = std::thread::Builder::new().name("lab-input".to_owned()).spawn(read);
     started.map(|_| lines).map_err(|error| LabError::pipe(0, error))
-}
-
-pub(crate) fn report(report: &Report) -> Result<()> {
-    let line = serde_json::to_string(report).map_err(|error| LabError::pipe(0, error))?;
-    let mut out = io::stdout().lock();
-    let written = writeln!(out, "\n{MARK}{line}").and_then(|()| out.flush());
-    written.map_err(|error| LabError::pipe(0, error))
 }

@@ -15,27 +15,24 @@ use futures::{Stream, StreamExt as _};
 use jiff::Zoned;
 use rand::{RngExt as _, rngs::StdRng};
 use redis::{Cmd, FromRedisValue, Script, Value, cmd};
-use seckill_model::{Label, OrderId, Reason};
+use seckill_model::{Label, OrderId};
 use seckill_redis::{Connection, Layout, Redis, RedisError};
 use seckill_store::plain::PlainConnection;
-use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{
     LabError, Result,
-    consumer::{Entry, VoucherOrder},
+    engine_locks::EngineLocks,
     engine_node::EngineNode,
-    holders::{HolderReport, Point},
-    instance::{Report, Served, report},
-    lock::EngineLocks,
+    entry::{Entry, VoucherOrder},
     meeting::{Meeting, Reached},
     memory_queue::MemoryQueue,
+    parent::{Reply, Report, Served, report},
+    stalls::{HolderReport, Point},
     trace::{Action, Instant, Saw, Step},
-    work::{Request, Work},
+    work::{Request, VOUCHER, Work},
 };
 
-/// The voucher on sale; the tutorials use this number.
-pub(crate) const VOUCHER: i64 = 7;
 /// The lane of a consumer; requests are counted from 0.
 pub(crate) const CONSUMER: u32 = u32::MAX;
 /// Maximum number of steps that a consumer reports; later ones are not in the trace. A consumer with a fault may loop
@@ -43,21 +40,6 @@ pub(crate) const CONSUMER: u32 = u32::MAX;
 const MAX_REPORTED: u32 = 5_000;
 const INSERT_ORDER: &str =
     "INSERT INTO tb_voucher_order (id, user_id, voucher_id) VALUES ($1, $2, $3)";
-
-/// The reply to a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Reply {
-    /// Its order.
-    Bought(i64),
-    SoldOut,
-    /// The user has an order already.
-    Duplicate,
-    /// The lock of the user was not free in time, or was lost.
-    Locked,
-    /// The request failed.
-    Failed(Reason),
-}
 
 /// The memory of one process, which its requests share and other processes do not see.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{instance::Served, lane::Reply};
+use crate::parent::{Reply, Served};
 
 const NANOS_PER_MS: f64 = 1e6;
 

@@ -1,74 +1,21 @@
 //! Locks in Redis, as steps of a request: those of the tutorials, which are commands, and those of the engine.
 
-use std::{sync::OnceLock, time::Duration};
+use std::time::Duration;
 
 use redis::{Cmd, Value};
-use seckill_engine::locks::{Guard, LockError, LockName, Locks, MultiGuard, MultiLock, Timing};
-use seckill_redis::{Layout, Redis};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use seckill_engine::locks::{Guard, LockError, LockName, Locks, MultiGuard, MultiLock};
 
 use crate::{
     Result,
+    engine_locks::RETRY,
     lane::{Lane, shown},
     trace::{Action, Instant},
 };
 
 /// How long a request waits for a lock: longer than any lease that ends, and any stall.
 const WAIT: Duration = Duration::from_secs(4);
-/// Pause between two attempts: "wait for some time, then retry".
-const RETRY: Duration = Duration::from_millis(20);
 /// What a lock over several servers waits for each of them.
 const WAIT_PER_SERVER: Duration = Duration::from_millis(1_500);
-
-/// The engine's locks of one process. Nothing runs before a design uses them.
-#[derive(Debug)]
-pub(crate) struct EngineLocks {
-    servers: Vec<Redis>,
-    node: String,
-    timing: Timing,
-    /// Without a watchdog: the lease ends when it was said to.
-    leased: OnceLock<Option<Locks>>,
-    /// With a watchdog, one for each server.
-    watched: OnceLock<Vec<Locks>>,
-    stop: CancellationToken,
-    /// Ends the watchdogs with this.
-    _end: DropGuard,
-}
-
-impl EngineLocks {
-    pub(crate) fn new(servers: Vec<Redis>, instance: u32, lease: Duration) -> Self {
-        let stop = CancellationToken::new();
-        Self {
-            servers,
-            node: format!("instance-{instance}"),
-            timing: Timing { lease, poll: RETRY },
-            leased: OnceLock::new(),
-            watched: OnceLock::new(),
-            _end: stop.clone().drop_guard(),
-            stop,
-        }
-    }
-
-    fn leased(&self) -> Option<&Locks> {
-        let leased = self.leased.get_or_init(|| {
-            let redis = self.servers.first()?;
-            Some(Locks::new(redis, Layout::default(), &self.node, self.timing).0)
-        });
-        leased.as_ref()
-    }
-
-    fn watched(&self) -> &[Locks] {
-        self.watched.get_or_init(|| {
-            let start = |redis: &Redis| {
-                let keys = Layout::default();
-                let (locks, watchdog) = Locks::new(redis, keys, &self.node, self.timing);
-                tokio::spawn(watchdog.run(self.stop.clone()));
-                locks
-            };
-            self.servers.iter().map(start).collect()
-        })
-    }
-}
 
 impl Lane<'_> {
     /// The name of the user's lock: `"order:" + userId`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Step, instance::Served, trace::Action};
+use crate::{Step, parent::Served, trace::Action};
 
 /// A release that deleted the lock of another request.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub(crate) fn deletions(served: &[Served]) -> Vec<Deletion<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{lane::Reply, trace::Instant};
+    use crate::{parent::Reply, trace::Instant};
 
     fn step(lane: u32, begun: i64, action: Action, saw: &[i64]) -> Step {
         let (begun, ended, saw) = (Instant(begun), Instant(begun + 1), saw.to_vec().into());

@@ -17,7 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Database, Incident, Lab, LabError, Program, Result, Verdict, Work, designs, instance::BLOCK,
+    Database, Incident, Lab, LabError, Program, Result, Verdict, Work, consumer::BLOCK, designs,
     memory_queue::MemoryQueue, shop::Shop, trace::one_line,
 };
 

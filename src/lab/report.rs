@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Action, Database, Design, Incident, Latency, Promise, Question, Source, Step, Timeline,
-    Verdict, holders::MOST_WITH_INCIDENT, lane::CONSUMER, latency::Samples, work::Work,
+    Verdict, lane::CONSUMER, latency::Samples, stalls::MOST_WITH_INCIDENT, work::Work,
 };
 
 /// Indentation of the second lane of a timeline.

@@ -13,10 +13,9 @@ use crate::{
     Database, Design, Incident, Result,
     consumer::Consumer,
     engine_node,
-    lane::VOUCHER,
     redis_server::{Address, RedisServer},
     sql_server::SqlServer,
-    work::Work,
+    work::{VOUCHER, Work},
 };
 
 /// The tables of the tutorials.

@@ -22,7 +22,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Action, Database, Design, DesignReport, Incident, Lab, LabError, Program, Promise, Property,
     Question, Queue, Queues, Report, Saw, Step, Timeline, Verdict, Work, designs, instance,
-    instance::Served, lane::Reply, shop::Shop, timeline, trace::Instant,
+    parent::{Reply, Served},
+    shop::Shop,
+    timeline,
+    trace::Instant,
 };
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);

@@ -11,9 +11,9 @@ use serde::Serialize;
 use crate::{
     Promise, Step,
     holders::FAILOVER,
-    instance::Served,
-    lane::{CONSUMER, Reply},
+    lane::CONSUMER,
     ownership::{self, Deletion},
+    parent::{Reply, Served},
     trace::{Action, Instant, Saw},
     work::Work,
 };

@@ -6,12 +6,10 @@ use seckill_store::plain::PlainConnection;
 use serde::Serialize;
 
 use crate::{
-    Design, Promise, Result, Step,
-    instance::Served,
-    lane::{Reply, VOUCHER},
-    ownership,
+    Design, Promise, Result, Step, ownership,
+    parent::{Reply, Served},
     trace::Action,
-    work::Work,
+    work::{VOUCHER, Work},
 };
 
 /// What a run came to.

@@ -7,8 +7,8 @@ use redis::{Cmd, cmd};
 
 use super::{prelude::*, queue};
 use crate::{
-    consumer::{Consumer, Entry},
-    instance::BLOCK,
+    consumer::{BLOCK, Consumer},
+    entry::Entry,
 };
 
 const LIST: &str = "list.orders";

@@ -3,7 +3,9 @@
 pub(super) use crate::{
     Database, Incident, Result,
     design::{Design, Fault, Promise, Question, Source},
-    lane::{Lane, Reply, VOUCHER},
+    lane::Lane,
+    parent::Reply,
+    work::VOUCHER,
 };
 pub(super) use futures::FutureExt as _;
 pub(super) use seckill_model::Label;

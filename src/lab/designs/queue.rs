@@ -6,7 +6,7 @@ use redis::{Cmd, cmd};
 use seckill_model::{SaleId, ShardId};
 
 use super::prelude::*;
-use crate::{LabError, consumer::VoucherOrder};
+use crate::{LabError, entry::VoucherOrder};
 
 /// The stream of orders, and the group that reads it.
 pub(super) const STREAM: &str = "stream.orders";

@@ -5,7 +5,7 @@
 //! wait for each other's writes.
 
 use super::{prelude::*, queue};
-use crate::consumer::VoucherOrder;
+use crate::entry::VoucherOrder;
 
 pub(super) const DESIGN: Design = Design {
     name: "serial",

@@ -8,8 +8,8 @@ use redis::cmd;
 
 use super::{prelude::*, queue};
 use crate::{
-    consumer::{Consumer, Entry},
-    instance::BLOCK,
+    consumer::{BLOCK, Consumer},
+    entry::Entry,
 };
 
 /// Its name survives a restart; each consumer has its own.

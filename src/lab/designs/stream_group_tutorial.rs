@@ -9,8 +9,8 @@ use redis::cmd;
 
 use super::{prelude::*, queue};
 use crate::{
-    consumer::{Consumer, Entry},
-    instance::BLOCK,
+    consumer::{BLOCK, Consumer},
+    entry::Entry,
 };
 
 /// Every instance is this consumer.

@@ -7,8 +7,8 @@ use redis::cmd;
 
 use super::{prelude::*, queue};
 use crate::{
-    consumer::{Consumer, Entry},
-    instance::BLOCK,
+    consumer::{BLOCK, Consumer},
+    entry::Entry,
 };
 
 pub(super) const DESIGN: Design = Design {
