@@ -12,17 +12,15 @@ use crate::{
     check_single,
     database::{Database, text},
     locks,
-    migrate::{MOVED, MOVING, RETURNING},
+    marks::{MOVED, MOVING, RETURNING},
     profile::BUILT_IN,
-    stream,
+    stream::{self, ENTRIES},
 };
 
 /// SCAN calls for the keys of one pattern.
 const SCANS: usize = 100;
 /// Keys and sales that are examined.
 const SAMPLE: usize = 20;
-/// Newest entries whose fields are compared.
-pub(crate) const ENTRIES: usize = 20;
 /// Orders whose columns are compared.
 const ORDERS: usize = 20;
 

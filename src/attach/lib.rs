@@ -10,6 +10,7 @@ mod buyers;
 mod database;
 pub mod doctor;
 mod locks;
+mod marks;
 pub mod migrate;
 pub mod profile;
 pub mod recover;

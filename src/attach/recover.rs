@@ -49,14 +49,11 @@ use crate::{
     Alarm, AttachError, Limits, Poison, Profile, Report, Result, SaleReport, Watcher,
     buyers::{self, SaleKeys, Standing},
     database::Database,
-    doctor::ENTRIES,
-    migrate::mark_of,
-    stream::{self, Pending, Position},
-    watcher::{SETTLE, entry_order},
+    marks::mark_of,
+    stream::{self, CONSUMER, ENTRIES, Pending, Position, entry_order},
+    watcher::SETTLE,
 };
 
-/// The consumer of `attach` in the group of the service.
-pub(crate) const CONSUMER: &str = "seckill-attach";
 /// Entries and users of one step.
 const PAGE: usize = 250;
 /// How often the stock is compared while users buy.

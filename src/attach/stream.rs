@@ -16,6 +16,11 @@ const NEWEST: usize = 100;
 /// ID and fields of an entry.
 pub(crate) type RawEntry = (String, Vec<(Text, Text)>);
 
+/// The consumer of `attach` in the group of the service.
+pub(crate) const CONSUMER: &str = "seckill-attach";
+/// Newest entries whose fields are compared.
+pub(crate) const ENTRIES: usize = 20;
+
 /// An entry that is not acknowledged, as the service wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
@@ -372,4 +377,15 @@ async fn add_pending(
     }
     in_flight.complete = false;
     Ok(())
+}
+
+/// The numbers of an entry ID, for its order in the stream.
+pub(crate) fn entry_order(id: &str) -> (u64, u64) {
+    let (millis, number) = id.split_once('-').unwrap_or((id, ""));
+    (millis.parse().unwrap_or(0), number.parse().unwrap_or(0))
+}
+
+/// When an entry was added.
+pub(crate) fn added_at(entry: &Waiting) -> Millis {
+    Millis(entry_order(&entry.entry).0 as i64)
 }

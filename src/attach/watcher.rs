@@ -22,8 +22,8 @@ use crate::{
     check_single,
     database::{Database, Orders, SALES, SaleRow},
     locks::{self, KeyScan},
-    migrate::{MOVING, RETURNING, mark_of},
-    stream::{self, InFlight, Waiting},
+    marks::{MOVING, RETURNING, mark_of},
+    stream::{self, InFlight, Waiting, added_at, entry_order},
 };
 
 /// Interval of the two passes that one report needs.
@@ -637,12 +637,6 @@ impl Watcher {
     }
 }
 
-/// The numbers of an entry ID, for its order in the stream.
-pub(crate) fn entry_order(id: &str) -> (u64, u64) {
-    let (millis, number) = id.split_once('-').unwrap_or((id, ""));
-    (millis.parse().unwrap_or(0), number.parse().unwrap_or(0))
-}
-
 /// Stock and buyers in Redis, stock and live orders in SQL, if a piece went back twice or never. Buyers and orders that
 /// differ have alarms of their own, and the set of a sale that is over may expire.
 fn pieces_of(sale: &SaleReport) -> Option<[i64; 4]> {
@@ -679,10 +673,6 @@ fn outside_dates<'a>(
         let entry = outside.map(|it| it.entry.clone()).next()?;
         Some(Alarm::OrdersOutsideDates { voucher: sale.voucher, count, entry })
     })
-}
-
-pub(crate) fn added_at(entry: &Waiting) -> Millis {
-    Millis(entry_order(&entry.entry).0 as i64)
 }
 
 /// Consumers with nothing pending that have been silent for `millis` longer than another: after a sale, all are silent.

@@ -14,12 +14,13 @@ use seckill_store::plain::PlainConnection;
 use serde::Serialize;
 
 use super::{
-    Migration, PAGE, RETURNING, Service, Traces,
+    Migration, PAGE, Service, Traces,
     plan::{Found, PAY_TYPE},
 };
 use crate::{
     AttachError, Profile, Result,
     database::{Database, list},
+    marks::RETURNING,
     recover::check_tables,
 };
 

@@ -70,15 +70,12 @@ use crate::{
     buyers::{self, SaleKeys},
     check_single,
     database::{Database, OrderOf, SaleRow},
+    marks::{MOVING, RETURNING, mark_of},
     profile::Stream,
     recover::{Newest, Order, letters_page},
     stream::{self, Waiting},
 };
 
-/// Names of the renamed stock, of the mark, and of the trace of a return, after that of the stock.
-pub(crate) const MOVING: &str = ":moving";
-pub(crate) const MOVED: &str = ":moved";
-pub(crate) const RETURNING: &str = ":returning";
 /// Entries or users of one command.
 const PAGE: usize = 1_000;
 /// Lifetime of a counter of order IDs, as the engine sets it.
@@ -89,11 +86,6 @@ const DAYS: i64 = 2;
 const OUT_OF_REACH: u32 = 1 << 30;
 /// Numbers to skip if the engine has no counter of the day: more than it may have leased before it lost one.
 const JUMP: u32 = 1 << 24;
-
-/// The mark of a sale that moves to an engine, or has moved.
-pub(crate) fn mark_of(profile: &Profile, voucher: VoucherId) -> String {
-    profile.stock(voucher) + MOVED
-}
 
 /// An entry with the order that it asks for.
 fn asked(waiting: &Waiting) -> Option<(&str, Order)> {

@@ -18,7 +18,9 @@ use serde::Serialize;
 
 use super::{Engine, Migration, Service};
 use crate::{
-    AttachError, Result, database::OrderOf, recover::CONSUMER, stream::Waiting, watcher::added_at,
+    AttachError, Result,
+    database::OrderOf,
+    stream::{CONSUMER, Waiting, added_at},
 };
 
 /// How orders of the engine are paid.

@@ -11,9 +11,8 @@ use super::{
 };
 use crate::{
     AttachError, Profile, Result,
-    migrate::mark_of,
-    stream::{self, RawEntry},
-    watcher::entry_order,
+    marks::mark_of,
+    stream::{self, RawEntry, entry_order},
 };
 
 /// Why the script did not add a letter.

@@ -12,7 +12,10 @@ use seckill_model::{OrderError, OrderId, UserId, VoucherId};
 use seckill_redis::Connection;
 
 use super::rows::{Order, order_of};
-use crate::{Profile, Result, stream, watcher::entry_order};
+use crate::{
+    Profile, Result,
+    stream::{self, entry_order},
+};
 
 /// Entries of one step.
 const PAGE: usize = 1_000;

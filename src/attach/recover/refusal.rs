@@ -20,7 +20,7 @@ use super::{
     promise_of,
     rows::{Confirmed, Facts, Placed, is_outage, place, try_write},
 };
-use crate::{AttachError, Profile, Result, migrate::mark_of};
+use crate::{AttachError, Profile, Result, marks::mark_of};
 
 /// Orders of other entries that are tried beside one that the database has rejected.
 const TRIED: usize = 3;

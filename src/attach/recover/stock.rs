@@ -8,7 +8,7 @@ use seckill_model::{Millis, UserId, VoucherId};
 use seckill_redis::{Connection, scripts};
 
 use super::{Recovery, plan::SalePlan};
-use crate::{Profile, Report, Result, SaleReport, migrate::mark_of, watcher::SETTLE};
+use crate::{Profile, Report, Result, SaleReport, marks::mark_of, watcher::SETTLE};
 
 /// Passes that must see the same figures at the same moment, before a stock is set or a buyer is removed.
 pub(super) const PASSES: u8 = 3;
