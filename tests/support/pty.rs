@@ -265,15 +265,16 @@ impl Pty {
     /// Resizes the window; the program gets SIGWINCH.
     pub fn resize(&self, cols: u16, rows: u16) {
         let mut shown = self.shown.lock();
+        // Text that wraps in one row, and a wide character in one column, make the emulator panic.
+        let (kept_rows, kept_cols) = (rows.max(2), cols.max(2));
         let screen = shown.parser.screen();
-        let edge = |row| screen.cell(row, cols.saturating_sub(1)).is_some_and(vt100::Cell::is_wide);
+        let edge = |row| screen.cell(row, kept_cols - 1).is_some_and(vt100::Cell::is_wide);
         if (0..screen.size().0).any(edge) {
             // The emulator keeps half of a wide character cut by the new edge and fails on it later. The program
             // redraws everything anyway.
             shown.parser.process(b"\x1b[2J");
         }
-        // Text that wraps in one row, and a wide character in one column, make the emulator panic.
-        shown.parser.screen_mut().set_size(rows.max(2), cols.max(2));
+        shown.parser.screen_mut().set_size(kept_rows, kept_cols);
         drop(shown);
         self.master.resize(size(cols, rows)).unwrap();
     }
