@@ -8,7 +8,7 @@ mod mysql;
 pub(super) mod pooler;
 mod postgres;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use seckill_model::{Label, OsError, reason};
 use sqlx::{
@@ -22,7 +22,7 @@ use url::Url;
 use crate::{
     Dialect, Fault, Opening, Result, Sessions, Settings, StoreError,
     connection::Pool,
-    schema::{self, MIGRATIONS, State},
+    schema::{self, State},
     session::prepare,
 };
 
@@ -94,15 +94,11 @@ pub(super) trait Server: Driver<Connection: Migrate> {
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Option<String>, Fault>> + Send;
 
-    /// Waits for other processes that change the schema. Closing the connection unlocks it, except on a cluster.
+    /// Waits for other processes that change the schema. Closing the connection unlocks it.
     fn lock_schema(
         conn: &mut Self::Connection,
         settings: &Settings,
     ) -> impl Future<Output = Result<(), Fault>> + Send;
-
-    /// Ends a lock that outlives its connection.
-    fn unlock_schema(conn: &mut Self::Connection)
-    -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
 /// What a supported server has.
@@ -167,9 +163,9 @@ where
 {
     let (mut shown, mut session) = (D::shown(options), D::session(settings));
     let server = shown.clone();
-    let silent = |_| no_answer(&server);
+    let no_answer = |_| StoreError::Away(reason!("store-reason-unreachable", server = &server));
     let connecting = timeout(settings.connect(), D::connect(options, settings));
-    let mut conn = connecting.await.map_err(silent)??;
+    let mut conn = connecting.await.map_err(no_answer)??;
     let preparing = timeout(settings.transaction(), async {
         let Checked { page, schema } = D::check(&mut conn).await?;
         if let Some(Schema { name, pin }) = schema {
@@ -177,51 +173,29 @@ where
             session.push(pin);
         }
         prepare::<D>(&mut conn, &session).await?;
-        Ok::<_, Fault>((page, examine::<D>(&mut conn, opening, &shown).await?))
+        let mut found = examine::<D>(&mut conn, opening, &shown).await?;
+        if found.is_some() {
+            D::lock_schema(&mut conn, settings).await?;
+            // Another process may have upgraded it meanwhile.
+            found = examine::<D>(&mut conn, opening, &shown).await?;
+            if D::MIGRATIONS_REPEAT && matches!(found, Some(State::Older(_))) {
+                let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
+                prepare::<D>(&mut conn, &[unfinished]).await?;
+            }
+        }
+        Ok::<_, Fault>((page, found))
     });
-    let (page, found) = preparing.await.map_err(silent)??;
-    if found.is_some() {
-        let locking = timeout(settings.transaction(), D::lock_schema(&mut conn, settings));
-        locking.await.map_err(silent)??;
-        let upgraded = upgrade::<D>(&mut conn, settings, opening, &shown).await;
-        let unlocked = timeout(settings.connect(), D::unlock_schema(&mut conn)).await;
-        upgraded?;
-        unlocked.map_err(silent)??;
+    let (page, found) = preparing.await.map_err(no_answer)??;
+    if let Some(state) = found {
+        // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
+        let within = if state == State::Missing { CREATE } else { UPGRADE };
+        let migrated = timeout(within, D::migrator().run_direct(None, &mut conn, false)).await;
+        let fault = |error| schema::fault(D::migrator(), D::DIALECT, error);
+        migrated.map_err(no_answer)?.map_err(fault)?;
     }
     // It holds the lock, which ends with the connection even if that breaks.
     let _ = timeout(settings.connect(), conn.close()).await;
     Ok(Ready { page, shown, session })
-}
-
-/// Upgrades a schema that is locked. Another process may have upgraded it before.
-async fn upgrade<D: Server>(
-    conn: &mut D::Connection,
-    settings: &Settings,
-    opening: &Opening,
-    shown: &str,
-) -> Result<(), Fault>
-where
-    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
-{
-    let examining = timeout(settings.transaction(), async {
-        let found = examine::<D>(conn, opening, shown).await?;
-        let is_recorded = D::tables(conn).await?.iter().any(|it| it == MIGRATIONS);
-        if D::MIGRATIONS_REPEAT && found.is_some() && is_recorded {
-            let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
-            prepare::<D>(conn, &[unfinished]).await?;
-        }
-        Ok::<_, Fault>(found)
-    });
-    let Some(state) = examining.await.map_err(|_| no_answer(shown))?? else { return Ok(()) };
-    // Rows of all orders may have to be rewritten; the statements of such a migration lift their own limit.
-    let within = if state == State::Missing { CREATE } else { UPGRADE };
-    let migrated = timeout(within, D::migrator().run_direct(None, conn, false)).await;
-    let fault = |error| schema::fault(D::migrator(), D::DIALECT, error);
-    migrated.map_err(|_| no_answer(shown))?.map_err(fault)
-}
-
-fn no_answer(server: &str) -> StoreError {
-    StoreError::Away(reason!("store-reason-unreachable", server))
 }
 
 /// Returns the state of a schema that has to be upgraded, and may be.
@@ -260,15 +234,15 @@ pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Optio
         let path = ca.to_str().ok_or_else(|| StoreError::Url(not_utf8()))?;
         url.query_pairs_mut().append_pair(D::CA, path);
     }
-    // The driver reads them only if the server offers encryption, and then connects without it where that is optional.
+    // The driver reads them only if the server offers encryption, and then connects without it where that is optional. The
+    // value may be the text of the file, so it is not quoted; an empty one and `system` name no file.
+    let is_off = url.query_pairs().any(|it| it.0.ends_with("mode") && it.1.starts_with("disable"));
     let is_file = |name: &str| name.starts_with("ssl") && !name.ends_with("mode");
-    // Instead of a path, it accepts the text of the file.
-    let is_text = |value: &str| value.trim_start().starts_with("-----BEGIN");
-    for (name, path) in url.query_pairs().filter(|it| is_file(&it.0) && !is_text(&it.1)) {
+    let is_path = |value: &str| !matches!(value, "" | "system") && !value.contains("-----");
+    for (name, path) in url.query_pairs().filter(|it| !is_off && is_file(&it.0) && is_path(&it.1)) {
         if let Err(error) = std::fs::File::open(&*path) {
-            let (path, reason) = (Path::new(&*path), OsError::from(error));
-            let why = reason!("store-url-file", name = name.into_owned(), path, reason);
-            return Err(StoreError::Url(why));
+            let (name, reason) = (name.into_owned(), OsError::from(error));
+            return Err(StoreError::Url(reason!("store-url-file", name, reason)));
         }
     }
     let options = Options::<D>::from_url(&url).map_err(|error| D::DIALECT.store_error(error))?;
@@ -299,16 +273,20 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_of_a_url_is_rejected() {
-        let url = |url: &str| url.parse::<Url>().unwrap();
-        let missing = url("mysql://u@h/d?ssl-key=/no/file");
-        let error = options::<MySql>(&missing, &Settings::default()).map(drop).unwrap_err();
-        let error = error.to_string();
-        assert!(error.contains("/no/file") && error.contains("ssl-key"), "{error}");
-        let settings = Settings { ca: Some("/no/other".into()), ..Settings::default() };
-        let error = options::<Postgres>(&url("postgres://u@h/d"), &settings).map(drop).unwrap_err();
+    fn a_missing_file_of_a_url_is_rejected_without_its_value() {
+        let open = |url: &str| {
+            let url = url.parse::<Url>().unwrap();
+            options::<MySql>(&url, &Settings::default()).map(drop)
+        };
+        let error = open("mysql://u@h/d?ssl-key=/no/file").unwrap_err();
         assert!(matches!(error, StoreError::Url(_)), "{error:?}");
-        assert!(error.to_string().contains("/no/other"), "{error}");
+        let error = error.to_string();
+        assert!(error.contains("ssl-key") && !error.contains("/no/file"), "{error}");
+        for accepted in
+            ["ssl-mode=disabled&ssl-ca=/no/file", "ssl-ca=", "ssl-key=Bag%0A-----BEGIN%20KEY"]
+        {
+            open(&format!("mysql://u@h/d?{accepted}")).unwrap();
+        }
     }
 
     #[test]

@@ -1,13 +1,9 @@
 //! URLs of MySQL and MariaDB, supported versions, and session settings.
 
-use std::time::Duration;
-
 use seckill_model::reason;
 use sqlx::{
-    ConnectOptions as _, Executor as _, MySql, MySqlConnection, error::DatabaseError,
-    migrate::Migrator, mysql::MySqlConnectOptions,
+    ConnectOptions as _, MySql, MySqlConnection, migrate::Migrator, mysql::MySqlConnectOptions,
 };
-use tokio::time::{Instant, sleep};
 
 use super::{Checked, Server};
 use crate::{
@@ -20,8 +16,6 @@ use crate::{
 /// The oldest supported servers: CHECK, and collations that compare byte by byte.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
 const OLDEST_MYSQL: (u32, u32) = (8, 0);
-/// Between two attempts to lock the schema of a cluster.
-const LOCK_PAUSE: Duration = Duration::from_millis(200);
 
 impl Server for MySql {
     const POOL: fn(sqlx::Pool<Self>) -> Pool = Pool::Mysql;
@@ -77,7 +71,7 @@ impl Server for MySql {
 
     async fn check(conn: &mut MySqlConnection) -> Result<Checked, Fault> {
         let query = "SELECT VERSION(), CAST(@@max_allowed_packet AS SIGNED)";
-        let (version, packet): (String, i64) = sqlx::query_as(query).fetch_one(&mut *conn).await?;
+        let (version, packet): (String, i64) = sqlx::query_as(query).fetch_one(conn).await?;
         if version.contains("TiDB") {
             return Err(StoreError::Schema(reason!("store-schema-other-server", version)).into());
         }
@@ -88,17 +82,12 @@ impl Server for MySql {
             let why = reason!("store-schema-old-server", version, oldest);
             return Err(StoreError::Schema(why).into());
         }
-        if is_member(conn).await? {
-            // What another member has committed is seen: this connection examines the schema.
-            conn.execute("SET SESSION wsrep_sync_wait = 15").await?;
-        }
         Ok(Checked { page: mysql::page(packet), schema: None })
     }
 
     async fn tables(conn: &mut MySqlConnection) -> Result<Vec<String>, Fault> {
         let tables = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
-             WHERE table_schema = DATABASE() \
-             AND table_name <> '_seckill_upgrade' ORDER BY table_name";
+             WHERE table_schema = DATABASE() ORDER BY table_name";
         Ok(sqlx::query_scalar(tables).fetch_all(conn).await?)
     }
 
@@ -118,53 +107,12 @@ impl Server for MySql {
         // Lock names are global to the server and limited to 64 characters. MySQL has no SHA1 since 9.6.
         let lock = "SELECT GET_LOCK(SHA2(CONCAT('seckill', DATABASE()), 256), ?)";
         let seconds = settings.statement_ms.div_ceil(1_000);
-        let locked: Option<i64> =
-            sqlx::query_scalar(lock).bind(seconds).fetch_one(&mut *conn).await?;
+        let locked: Option<i64> = sqlx::query_scalar(lock).bind(seconds).fetch_one(conn).await?;
         if locked != Some(1) {
             return Err(StoreError::Away(reason!("store-reason-schema-locked")).into());
         }
-        if is_member(conn).await? {
-            lock_cluster(conn, Duration::from_secs(seconds)).await?;
-        }
         Ok(())
     }
-
-    async fn unlock_schema(conn: &mut MySqlConnection) -> Result<(), Fault> {
-        if is_member(conn).await? {
-            conn.execute("DELETE FROM _seckill_upgrade").await?;
-        }
-        Ok(())
-    }
-}
-
-/// Waits until no other member of a cluster changes the schema: members do not know the locks of others, but only one of
-/// them can commit a row.
-async fn lock_cluster(conn: &mut MySqlConnection, wait: Duration) -> Result<(), Fault> {
-    conn.execute(
-        "CREATE TABLE IF NOT EXISTS _seckill_upgrade (one TINYINT PRIMARY KEY) ENGINE = InnoDB",
-    )
-    .await?;
-    let deadline = Instant::now() + wait;
-    loop {
-        let Err(error) = conn.execute("INSERT INTO _seckill_upgrade VALUES (1)").await else {
-            return Ok(());
-        };
-        let taken = error.as_database_error().is_some_and(DatabaseError::is_unique_violation);
-        if !taken && !MYSQL.is_transient(&error) {
-            return Err(error.into());
-        }
-        if Instant::now() > deadline {
-            return Err(StoreError::Away(reason!("store-reason-cluster-locked")).into());
-        }
-        sleep(LOCK_PAUSE).await;
-    }
-}
-
-/// Whether the server is a member of a Galera cluster.
-async fn is_member(conn: &mut MySqlConnection) -> Result<bool, sqlx::Error> {
-    // Not a variable of each version (`@@wsrep_on`).
-    let query = "SHOW VARIABLES WHERE Variable_name = 'wsrep_on' AND Value = 'ON'";
-    Ok(conn.fetch_optional(query).await?.is_some())
 }
 
 fn is_new_enough(version: &str) -> bool {

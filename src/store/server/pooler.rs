@@ -2,7 +2,7 @@
 //!
 //! Sessions have settings, prepared statements and a lock for upgrades. A pooler such as `PgBouncer` would leave these to
 //! other clients with `pool_mode = transaction`, or without a `server_reset_query`. Until the check has passed, nothing is
-//! set or prepared but a mark, which is removed.
+//! set or prepared but a mark, which is removed where it is found again.
 
 use std::time::Duration;
 
@@ -53,10 +53,8 @@ pub(crate) async fn connect(
     let Some(conn) = kept_session(options, within, &mark).await? else {
         return Err(StoreError::Schema(reason!("store-schema-pooler", server)).into());
     };
-    if !is_cleaned(options, conn, &mark).await? {
-        return Err(StoreError::Schema(reason!("store-schema-pooler-reset", server)).into());
-    }
-    Ok(options.connect().await?)
+    let unclean = || StoreError::Schema(reason!("store-schema-pooler-reset", server)).into();
+    cleaned(options, conn, &mark).await?.ok_or_else(unclean)
 }
 
 /// A connection, if each client has a session of its own until it disconnects.
@@ -83,12 +81,12 @@ async fn kept_session(
     Ok(None)
 }
 
-/// Whether the settings of a client end with its connection. True if its session is not seen again.
-async fn is_cleaned(
+/// Another connection, unless the settings of a client outlast its own. If its session is not seen again, that is not known.
+async fn cleaned(
     options: &PgConnectOptions,
     mut conn: PgConnection,
     mark: &str,
-) -> Result<bool, sqlx::Error> {
+) -> Result<Option<PgConnection>, sqlx::Error> {
     let left = session(&mut conn).await?;
     conn.execute(AssertSqlSafe(format!("SET {MARK} = '{mark}'"))).await?;
     drop(conn.close().await);
@@ -96,14 +94,16 @@ async fn is_cleaned(
     for _ in 0..RETURNS {
         let mut next = options.connect().await?;
         if session(&mut next).await? == left {
-            let cleaned = !is_marked(&mut next, mark).await?;
+            if !is_marked(&mut next, mark).await? {
+                return Ok(Some(next));
+            }
             next.execute(AssertSqlSafe(format!("RESET {MARK}"))).await?;
-            return Ok(cleaned);
+            return Ok(None);
         }
         // Open until the end, or the pooler would give it again.
         others.push(next);
     }
-    Ok(true)
+    Ok(others.pop())
 }
 
 /// Whether the session of a connection has the mark.

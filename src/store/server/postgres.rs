@@ -115,10 +115,6 @@ impl Server for Postgres {
         conn.execute("SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))").await?;
         Ok(())
     }
-
-    async fn unlock_schema(_: &mut PgConnection) -> Result<(), Fault> {
-        Ok(())
-    }
 }
 
 /// The first schema of the search path that has the tables of the program, as PostgreSQL finds them; otherwise the one in
