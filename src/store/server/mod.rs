@@ -8,7 +8,7 @@ mod mysql;
 pub(super) mod pooler;
 mod postgres;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use seckill_model::{Label, OsError, reason};
 use sqlx::{
@@ -229,21 +229,25 @@ pub(super) fn options<D: Server>(url: &Url, settings: &Settings) -> Result<Optio
             url.query_pairs_mut().append_pair(name, value);
         }
     }
+    // The driver reads files only if the server offers encryption, and then connects without it where that is optional.
+    let is_off = url.query_pairs().any(|it| it.0.ends_with("mode") && it.1.starts_with("disable"));
+    let check_file = |name: &str, path: &Path| match std::fs::File::open(path) {
+        Err(error) if !is_off => {
+            Err(StoreError::Url(reason!("store-url-file", name, reason = OsError::from(error))))
+        }
+        _ => Ok(()),
+    };
+    // The value may be the text of the file, so it is not quoted; an empty one and `system` name no file.
+    let is_file = |name: &str| name.starts_with("ssl") && !name.ends_with("mode");
+    let is_path = |value: &str| !matches!(value, "" | "system") && !value.contains("-----");
+    for (name, path) in url.query_pairs().filter(|it| is_file(&it.0) && is_path(&it.1)) {
+        check_file(&name, Path::new(&*path))?;
+    }
     if let Some(ca) = &settings.ca {
         let not_utf8 = || reason!("store-ca-not-utf8", path = ca.as_path());
         let path = ca.to_str().ok_or_else(|| StoreError::Url(not_utf8()))?;
+        check_file("store.ca", ca)?;
         url.query_pairs_mut().append_pair(D::CA, path);
-    }
-    // The driver reads them only if the server offers encryption, and then connects without it where that is optional. The
-    // value may be the text of the file, so it is not quoted; an empty one and `system` name no file.
-    let is_off = url.query_pairs().any(|it| it.0.ends_with("mode") && it.1.starts_with("disable"));
-    let is_file = |name: &str| name.starts_with("ssl") && !name.ends_with("mode");
-    let is_path = |value: &str| !matches!(value, "" | "system") && !value.contains("-----");
-    for (name, path) in url.query_pairs().filter(|it| !is_off && is_file(&it.0) && is_path(&it.1)) {
-        if let Err(error) = std::fs::File::open(&*path) {
-            let (name, reason) = (name.into_owned(), OsError::from(error));
-            return Err(StoreError::Url(reason!("store-url-file", name, reason)));
-        }
     }
     let options = Options::<D>::from_url(&url).map_err(|error| D::DIALECT.store_error(error))?;
     let options = D::adapt(options);
@@ -282,6 +286,10 @@ mod tests {
         assert!(matches!(error, StoreError::Url(_)), "{error:?}");
         let error = error.to_string();
         assert!(error.contains("ssl-key") && !error.contains("/no/file"), "{error}");
+        let settings = Settings { ca: Some("/no/file".into()), ..Settings::default() };
+        let url = "postgres://u@h/d".parse::<Url>().unwrap();
+        let error = options::<Postgres>(&url, &settings).map(drop).unwrap_err().to_string();
+        assert!(error.contains("store.ca"), "{error}");
         for accepted in
             ["ssl-mode=disabled&ssl-ca=/no/file", "ssl-ca=", "ssl-key=Bag%0A-----BEGIN%20KEY"]
         {
