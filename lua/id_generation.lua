@@ -2,7 +2,7 @@
 -- Names the generation of order IDs: it ends when this server is restarted, or has lost what the nodes have reconciled.
 --
 -- KEYS  1 reconciled (hash node -> server run ID that it has reconciled; fields ":ids": the generation, ":ids_before": the one
---         before it, ":ids_closed": see leave.lua)
+--         before it, ":ids_closed": see close_ids.lua)
 -- ARGV  1 server run ID  2 unique text, for a new generation
 --       3 value of ":ids_closed" that SQL knows to be over: numbers may be leased again; or ""
 --

@@ -7,7 +7,7 @@
 --       6 with KEYS 3: the generation that the caller knows
 --
 -- Returns the end of the lease: its numbers are the last ARGV 2 before that; or -1 if the generation has ended, since the
--- counters may have been lost with it, or if the last node has left: the caller asks for the generation again.
+-- counters may have been lost with it, or if it was closed: the caller asks for the generation again.
 
 if KEYS[3] then
   local known = redis.pcall('HMGET', KEYS[3], ':ids', ':ids_closed')

@@ -4,7 +4,7 @@
 -- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 reconciled (hash)  4 http (hash)
 --       5 stopped (string: server run ID)  6 refused (hash)
 -- ARGV  1 node  2 process  3 server run ID if the node has completed its work, else ""
---       4 a node without a heartbeat for this long is dead (ms)  5 how often SQL has opened the generation of order IDs, or ""
+--       4 a node without a heartbeat for this long is dead (ms)
 --
 -- Returns 1 if the name was released, 0 if it belongs to another process.
 
@@ -21,10 +21,5 @@ local time = redis.call('TIME')
 local alive = time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(ARGV[4])
 if ARGV[3] ~= '' and redis.call('ZCOUNT', KEYS[1], alive, '+inf') == 0 then
   redis.pcall('SET', KEYS[5], ARGV[3])
-  -- No number is leased until SQL has opened the generation once more. If Redis has this when SQL has not, none was leased
-  -- since: it has lost none, even if it was restarted, or restored from a copy.
-  if ARGV[5] ~= '' then
-    redis.call('HSET', KEYS[3], ':ids_closed', ARGV[5])
-  end
 end
 return 1

@@ -53,7 +53,7 @@ const TRIES: u32 = 16;
 /// A Redis that was restarted, failed over or emptied may have lost the newest increments of its counters, and issues
 /// their numbers again. The IDs differ if no second is used before and after that, whatever the clocks of the hosts: a node
 /// uses only seconds that SQL has reserved for the generation, and a new generation begins after all that were reserved. It goes
-/// on over a restart if the last node had left before it, since then no number was leased: IDs are not dated ahead of the clock
+/// on over a restart if it was closed before it, since then no number was leased: IDs are not dated ahead of the clock
 /// then. If SQL is unreachable, the last reserved second is used: its numbers still differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Dates {
@@ -61,7 +61,7 @@ pub(super) struct Dates {
     until: i64,
     /// As `id_generation.lua` names it; empty for a worker that need not know.
     generation: String,
-    /// How often nodes have reserved seconds to lease numbers: see `leave.lua`.
+    /// How often nodes have reserved seconds to lease numbers: see `close_ids.lua`.
     opened: u64,
 }
 
@@ -87,7 +87,7 @@ impl Dates {
             let (text, stored) = Self::stored(store, of).await?;
             let now = now();
             let opened = stored.as_ref().map_or(0, |it| it.opened);
-            // No number was leased since the last node left: neither was Redis set back, nor has it lost any.
+            // No number was leased since it was closed: neither was Redis set back, nor has it lost any.
             let goes_on = closed == opened.to_string();
             let dates = match stored {
                 Some(stored)
@@ -121,7 +121,7 @@ impl Dates {
         Err(StoreError::Away(reason!("store-reason-contention")).into())
     }
 
-    /// The present generation, the one before it, and the opening of it after which the last node left.
+    /// The present generation, the one before it, and the opening of it after which it was closed.
     async fn named(
         conn: &mut Connection,
         of: &Partition,
@@ -133,9 +133,19 @@ impl Dates {
         Ok(conn.invoke(&call).await?)
     }
 
-    /// How often the present generation was opened; `None` before the first ID.
-    pub(super) async fn opened(store: &SharedStore, of: &Partition) -> Result<Option<u64>> {
-        Ok(Self::stored(store, of).await?.1.map(|it| it.opened))
+    /// Closes the generation unless a node is alive: after the last one has left, or after a process without a node has issued
+    /// an ID. Whatever leases numbers at the same time has done so before, or opens the generation again.
+    pub(super) async fn close(
+        store: &SharedStore,
+        conn: &mut Connection,
+        of: &Partition,
+        dead_ms: u64,
+    ) -> Result<()> {
+        let Some(Self { opened, .. }) = Self::stored(store, of).await?.1 else { return Ok(()) };
+        let mut call = scripts::CLOSE_IDS.prepare_invoke();
+        call.key(of.nodes()).key(of.reconciled()).arg(dead_ms).arg(opened);
+        conn.invoke::<bool>(&call).await?;
+        Ok(())
     }
 
     /// Reserves more seconds when few are left, as long as SQL knows no newer generation.

@@ -233,14 +233,14 @@ impl Node {
         let mut conn = deployment.redis.connection();
         for of in deployment.keys.partitions() {
             let run = conn.run_id(&of.nodes()).await?;
-            let opened = Dates::opened(&deployment.store, &of).await;
-            let opened = opened.ok().flatten().map(|it| it.to_string()).unwrap_or_default();
             let mut leave = scripts::LEAVE.prepare_invoke();
             leave.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.http());
             leave.key(of.stopped()).key(of.refused()).arg(node).arg(&self.instance);
-            leave.arg(if in_time { &run } else { "" }).arg(deployment.settings.node_dead_ms);
-            leave.arg(opened);
+            let dead_ms = deployment.settings.node_dead_ms;
+            leave.arg(if in_time { &run } else { "" }).arg(dead_ms);
             conn.invoke::<u64>(&leave).await?;
+            // It must leave the other partitions although SQL does not reply.
+            let _ = Dates::close(&deployment.store, &mut conn, &of, dead_ms).await;
         }
         Ok(())
     }

@@ -11,7 +11,11 @@ use seckill_model::{
     reason::reason,
     sale::{check_restock, split},
 };
-use seckill_redis::{RedisError, keys::CacheKeys, scripts};
+use seckill_redis::{
+    RedisError,
+    keys::{CacheKeys, Partition},
+    scripts,
+};
 use seckill_store::{Restocked, StoreError};
 
 use crate::{
@@ -34,6 +38,9 @@ const CUT_WITHIN: Duration = Duration::from_secs(3);
 const TURN_WITHIN: Duration = Duration::from_secs(10);
 /// Interval between attempts meanwhile: most reductions take a few milliseconds.
 const TURN_POLL: Duration = Duration::from_millis(5);
+
+/// Maximum number of attempts to issue an ID while other processes without a node close the generation.
+const ID_TRIES: u32 = 16;
 
 /// Pieces to add to a sale, or to remove if negative; with a version, only if that is still the one of the sale.
 type StockChange = (ShardId, i64, Option<u64>);
@@ -60,18 +67,15 @@ impl Vouchers<'_> {
     /// [`StoreError::Rule`] with the reason that the voucher cannot be bought; the database is unreachable, or Redis,
     /// which provides the ID counters and the clock.
     pub async fn buy(&mut self, voucher: VoucherId, user: UserId) -> Result<OrderId> {
-        let of = self.servers.keys.partition_of(ShardId::only(voucher));
-        let mut ids = IdWorker::leasing(of.clone(), 1);
-        // As in admission: a Redis that was restarted may have lost its newest increments.
-        let reconciled = of.reconciled();
-        let run = self.servers.conn.run_id(&reconciled).await?;
-        ids.date_in(Dates::of_run(self.servers, &of, &run, i64::MIN).await?);
+        let of = self.partition_of(voucher);
+        let mut tries = 1..ID_TRIES;
+        let order = loop {
+            match self.order_id(&of).await {
+                Err(EngineError::Reconciling(_)) if tries.next().is_some() => {}
+                issued => break issued?,
+            }
+        };
         let now = self.servers.conn.now().await?;
-        let issued = ids.issue(&mut self.servers.conn, 1).await?;
-        if self.servers.conn.run_id(&reconciled).await? != run {
-            return Err(EngineError::Reconciling(reconciled));
-        }
-        let order = issued.first().copied().ok_or(EngineError::Stopping)?;
         match self.servers.store.buy(order, user, voucher, now).await {
             // The same order is written once, so it can be retried.
             Err(unknown @ StoreError::Unknown(_)) => {
@@ -81,6 +85,39 @@ impl Vouchers<'_> {
             bought => bought?,
         }
         Ok(order)
+    }
+
+    /// Issues the ID of one order.
+    ///
+    /// # Errors
+    /// [`EngineError::Reconciling`] if Redis was restarted meanwhile, or another process has closed the generation of IDs.
+    async fn order_id(&mut self, of: &Partition) -> Result<OrderId> {
+        let mut ids = IdWorker::leasing(of.clone(), 1);
+        // As in admission: a Redis that was restarted may have lost its newest increments.
+        let reconciled = of.reconciled();
+        let run = self.servers.conn.run_id(&reconciled).await?;
+        ids.date_in(Dates::of_run(self.servers, of, &run, i64::MIN).await?);
+        let issued = ids.issue(&mut self.servers.conn, 1).await?;
+        if self.servers.conn.run_id(&reconciled).await? != run {
+            return Err(EngineError::Reconciling(reconciled));
+        }
+        issued.first().copied().ok_or(EngineError::Stopping)
+    }
+
+    /// Where orders of ordinary vouchers get their IDs.
+    fn partition_of(&self, voucher: VoucherId) -> Partition {
+        self.servers.keys.partition_of(ShardId::only(voucher))
+    }
+
+    /// Closes the generation of order IDs after a purchase of this voucher, or a refused one, if no node is alive: a process that
+    /// buys and ends dates no later ID ahead of the clock.
+    ///
+    /// # Errors
+    /// Redis or the database is unreachable: later IDs may be up to a minute ahead.
+    pub(super) async fn close_ids(&mut self, voucher: VoucherId, dead_ms: u64) -> Result<()> {
+        let of = self.partition_of(voucher);
+        let Servers { store, conn, .. } = &mut *self.servers;
+        Dates::close(store, conn, &of, dead_ms).await
     }
 
     /// Creates a sale: in SQL, then in Redis.

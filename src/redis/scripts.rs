@@ -102,6 +102,8 @@ scripts! {
     LEASE_IDS: with_integrity("lease_ids.lua");
     /// Names the generation of order IDs.
     ID_GENERATION: plain("id_generation.lua");
+    /// Closes the generation of order IDs.
+    CLOSE_IDS: plain("close_ids.lua");
     /// Removes empty consumers of dead nodes.
     FORGET_CONSUMERS: plain("forget_consumers.lua");
     /// Moves the group back.

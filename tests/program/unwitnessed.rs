@@ -145,3 +145,30 @@ fn short_commands_date_no_order_ahead_of_the_clock() {
         given.push(newest);
     }
 }
+
+/// A purchase without a node reserves the seconds of its ID as well; a refused one too.
+#[test]
+fn a_short_purchase_dates_no_order_ahead_of_the_clock() {
+    let home = Seckill::new();
+    let tea = home.json(&["voucher", "create", "--title", "tea"])["voucher_id"].to_string();
+    let mut given = Vec::new();
+    for user in ["1", "2", "3"] {
+        let buy = |id: &str| home.run(&["--json", "voucher", "buy", id, "--user", user]);
+        buy("9").expect_code(1);
+        let order = buy(&tea).expect_code(0).json()["order_id"].to_string();
+        let order: OrderId = order.trim_matches('"').parse().unwrap();
+        let now = Millis::now().0 / 1_000;
+        assert!(order.unix_seconds() <= now, "{} at {now}", order.unix_seconds());
+        assert!(given.iter().all(|it| *it < order), "{order} after {given:?}");
+        given.push(order);
+    }
+    let many: Vec<OrderId> = std::thread::scope(|scope| {
+        let buys = ["4", "5", "6", "7"].map(|user| {
+            let (home, tea) = (&home, &tea);
+            scope.spawn(move || home.json(&["voucher", "buy", tea, "--user", user]))
+        });
+        let id = |it: Value| it["order_id"].to_string().trim_matches('"').parse();
+        buys.into_iter().map(|it| id(it.join().unwrap()).unwrap()).collect()
+    });
+    assert!(many.iter().all(|it| !given.contains(it)), "{many:?} after {given:?}");
+}
