@@ -5,11 +5,11 @@
 -- KEYS  1 nodes (sorted set: node -> ms of its last heartbeat)  2 instances (hash: node -> process)  3 reconciled (hash)
 --       4 rates (hash: node -> orders that it writes per second)
 --       5 http (hash: node -> figures of its HTTP server, as JSON)
---       6 refused (hash: node -> sales of which the database accepts no orders, as JSON)
+--       6 reports (hash: node -> its report, as JSON)
 -- ARGV  1 node  2 expire after (ms): nodes without a heartbeat are removed  3 process  4 dead after (ms)
 --       5 "take" to take the name over from any process, or the ID of one that has certainly ended
 --       6 orders written per second since its last heartbeat
---       7 figures of its HTTP server  8 sales of which the database accepts no orders; empty if it has none
+--       7 figures of its HTTP server  8 its report; both are empty if it has none
 --
 -- Returns {Redis clock in ms, 1}, or {clock, 0} without a write if another process of that name is alive.
 

@@ -2,7 +2,7 @@
 -- Releases the name of a node that stops, unless another process has taken it over.
 --
 -- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 reconciled (hash)  4 http (hash)
---       5 stopped (string: server run ID)  6 refused (hash)
+--       5 stopped (string: server run ID)  6 reports (hash)
 -- ARGV  1 node  2 process  3 server run ID if the node has completed its work, else ""
 --       4 a node without a heartbeat for this long is dead (ms)
 --

@@ -2,7 +2,7 @@
 -- Everything a Snapshot needs from Redis, consistent and in one round trip.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 reconciled (hash)
---       7 watermark (hash)  8 rates (hash)  9 http (hash)  10 refused (hash)
+--       7 watermark (hash)  8 rates (hash)  9 http (hash)  10 reports (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 maximum number of entries to count
 --
@@ -90,7 +90,7 @@ read(KEYS[5], 0, 'HLEN', KEYS[5])
 read(KEYS[6], 0, 'HLEN', KEYS[6])
 local rates = read(KEYS[8], {}, 'HGETALL', KEYS[8])
 local http = read(KEYS[9], {}, 'HGETALL', KEYS[9])
-local refused = read(KEYS[10], {}, 'HGETALL', KEYS[10])
+local reports = read(KEYS[10], {}, 'HGETALL', KEYS[10])
 local consumers = {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
@@ -149,4 +149,4 @@ for i, name in ipairs({'orders', 'dead'}) do
   end
 end
 
-return {now, stream, marks, consumers, nodes, rates, http, refused, sales, foreign, lost}
+return {now, stream, marks, consumers, nodes, rates, http, reports, sales, foreign, lost}

@@ -234,6 +234,7 @@ activity-on = OBJECT
 activity-subject = { $key ->
     [dead-letters] dead letters
     [consumer-group] consumer group
+    [time-zone] time zone
    *[other] { $subject }
 }
 activity-to = { $first } to { $last }
@@ -273,12 +274,24 @@ alarms-clock-skew =
         [overview] The clock of Redis is { $by } { $side ->
                 [ahead] ahead of
                *[behind] behind
-            } this host's: sales open and close by it. Synchronize the clocks (NTP).
-        [presenter] The clocks of Redis and this host differ by { $by }.
+            } { $of ->
+                [host] this host's
+                [database] that of the database
+               *[node] that of node { $node }
+            }: sales open and close by it. Synchronize the clocks (NTP).
+        [presenter] The clocks of Redis and { $of ->
+                [host] this host
+                [database] the database
+               *[node] node { $node }
+            } differ by { $by }.
        *[status] the clock of Redis is { $by } { $side ->
                 [ahead] ahead of
                *[behind] behind
-            } this host's: sales open and close by it; synchronize the clocks of both hosts (NTP)
+            } { $of ->
+                [host] this host's
+                [database] that of the database
+               *[node] that of node { $node }
+            }: sales open and close by it; synchronize the clocks of both hosts (NTP)
     }
 alarms-consumer =
     { $reader ->
@@ -562,6 +575,12 @@ alarms-undelivered =
                 [one] 1 change of a sale is
                *[other] { $count } changes of sales are
             } in SQL and not yet in Redis: { $sales }; a running node delivers changes once Redis accepts writes
+    }
+alarms-zones-differ =
+    { $reader ->
+        [overview] Nodes want different time zones for jobs: { $zones }. Set one engine.jobs.time_zone.
+        [presenter] Nodes want different time zones.
+       *[status] nodes want different time zones: { $zones }; jobs are due by that of the node that started last; set one engine.jobs.time_zone on all nodes
     }
 
 ## ask
@@ -1518,9 +1537,9 @@ cli-doctor-check = { $name ->
 }
 cli-doctor-chmod = run 'chmod go=' on each of them
 cli-doctor-clock = { $state ->
-    [same] that of Redis is the same within { $by }
-    [ahead] that of Redis is { $by } ahead of this host's
-   *[behind] that of Redis is { $by } behind this host's
+    [same] that of { $server } is the same within { $by }
+    [ahead] that of { $server } is { $by } ahead of this host's
+   *[behind] that of { $server } is { $by } behind this host's
 }
 cli-doctor-clock-set = synchronize the clocks of both hosts (NTP): sales open and close by the clock of Redis, order IDs are dated by those of the nodes
 cli-doctor-commands = all required commands are allowed
@@ -2645,7 +2664,10 @@ error-unchecked = whether Redis has a newer version of sale #{ $sale } is unknow
 event-clock-skew = the clock of Redis is { $seconds } s { $side ->
     [ahead] ahead of
    *[behind] behind
-} that of this node
+} that of { $of ->
+    [database] the database
+   *[node] this node
+}
 event-dead-holds = dead, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -2681,6 +2703,7 @@ event-unknown-holds = not a known node, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
 }
+event-zones-differ = nodes want different time zones: { $zones }
 
 ## export
 

@@ -305,6 +305,7 @@ activity-subject = { $key ->
     [delivery] 同步
     [activity] 日志
     [replicas] 副本
+    [time-zone] 时区
    *[other] { $subject }
 }
 activity-to = { $first } 至 { $last }
@@ -341,12 +342,24 @@ alarms-audit-failed =
     }
 alarms-clock-skew =
     { $reader ->
-        [overview] Redis 的时钟比本机{ $side ->
+        [overview] Redis 的时钟比{ $of ->
+                [host] 本机
+                [database] 数据库
+               *[node] 节点 { $node } {""}
+            }{ $side ->
                 [ahead] 快
                *[behind] 慢
             } { $by }：秒杀按 Redis 的时钟开始和结束。请同步时钟（NTP）。
-        [presenter] Redis 与本机的时钟相差 { $by }。
-       *[status] Redis 的时钟比本机{ $side ->
+        [presenter] Redis 与{ $of ->
+                [host] 本机
+                [database] 数据库
+               *[node] 节点 { $node } {""}
+            }的时钟相差 { $by }。
+       *[status] Redis 的时钟比{ $of ->
+                [host] 本机
+                [database] 数据库
+               *[node] 节点 { $node } {""}
+            }{ $side ->
                 [ahead] 快
                *[behind] 慢
             } { $by }：秒杀按 Redis 的时钟开始和结束；请同步两台主机的时钟（NTP）
@@ -590,6 +603,12 @@ alarms-undelivered =
         [overview] { $sales } 已在 SQL 中更改，Redis 尚未确认，仍用旧版本。Redis 恢复写入后由运行中的节点同步。
         [presenter] 一项秒杀变更尚未同步到 Redis。
        *[status] { $count } 项秒杀更改已写入 SQL、尚未同步到 Redis：{ $sales }；Redis 可写后由运行中的节点同步
+    }
+alarms-zones-differ =
+    { $reader ->
+        [overview] 各节点要求的定时任务时区不同：{ $zones }。请统一 engine.jobs.time_zone。
+        [presenter] 各节点要求的时区不同。
+       *[status] 各节点要求的时区不同：{ $zones }；定时任务以最后启动的节点的时区为准；请在所有节点设置同一个 engine.jobs.time_zone
     }
 
 ## ask
@@ -1363,9 +1382,9 @@ cli-doctor-check = { $name ->
 }
 cli-doctor-chmod = 对每个路径执行 chmod go=
 cli-doctor-clock = { $state ->
-    [same] 与 Redis 相差不到 { $by }
-    [ahead] Redis 比本机快 { $by }
-   *[behind] Redis 比本机慢 { $by }
+    [same] 与 { $server } 相差不到 { $by }
+    [ahead] { $server } 比本机快 { $by }
+   *[behind] { $server } 比本机慢 { $by }
 }
 cli-doctor-clock-set = 请同步两台主机的时钟（NTP）：秒杀按 Redis 的时钟开始和结束，订单号按节点的时钟生成
 cli-doctor-commands = 所需命令均可执行
@@ -2332,7 +2351,10 @@ error-unchecked = 无法得知 Redis 中 #{ $sale } 的版本是否更新：Redi
 
 ## event
 
-event-clock-skew = Redis 的时钟比本节点{ $side ->
+event-clock-skew = Redis 的时钟比{ $of ->
+    [database] 数据库
+   *[node] 本节点
+}{ $side ->
     [ahead] 快
    *[behind] 慢
 } { $seconds } 秒
@@ -2353,6 +2375,7 @@ event-stopped = 正常停止
 event-time-zone = cron 表达式改按 { $to }，原为 { $from }：本节点的配置如此
 event-unconfirmed = { $wanted } 个副本中只有 { $replicas } 个确认订单
 event-unknown-holds = 不是已知节点，持有 { $pending } 条消息
+event-zones-differ = 各节点要求的时区不同：{ $zones }
 
 ## export
 

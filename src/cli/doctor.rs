@@ -243,7 +243,7 @@ async fn redis(context: &Context, report: &mut Report) {
     }
 }
 
-/// How far the clock of each server of Redis is from this host's; the largest difference counts.
+/// How far the clocks of the servers are from this host's; of several servers of Redis, the largest difference counts.
 async fn clocks(context: &Context, report: &mut Report) {
     let mut conn = context.probed().await.conn;
     let mut most = 0_i64;
@@ -256,11 +256,19 @@ async fn clocks(context: &Context, report: &mut Report) {
             most = ahead;
         }
     }
-    let differs = most.unsigned_abs() > CLOCK_SKEW_MS;
-    let state = if differs { skew_side(most) } else { "same" };
-    let by = span(if differs { most.unsigned_abs() } else { CLOCK_SKEW_MS });
-    let found = text!("cli-doctor-clock", state, by);
-    report.check("clock", !differs, found, Label("cli-doctor-clock-set"));
+    // So is a database.
+    let of_sql = context.store.clock_ahead_ms(0).await.ok().flatten();
+    let described = context.store.describe();
+    let sql = described.split(' ').next().unwrap_or_default();
+    let servers = [("Redis", Some(most)), (sql, of_sql)];
+    for (server, ahead) in servers {
+        let Some(ahead) = ahead else { continue };
+        let differs = ahead.unsigned_abs() > CLOCK_SKEW_MS;
+        let state = if differs { skew_side(ahead) } else { "same" };
+        let by = span(if differs { ahead.unsigned_abs() } else { CLOCK_SKEW_MS });
+        let found = text!("cli-doctor-clock", server, state, by);
+        report.check("clock", !differs, found, Label("cli-doctor-clock-set"));
+    }
 }
 
 /// The time zone of cron expressions, and whether it is this host's.

@@ -25,7 +25,7 @@ use crate::{
     telemetry::{
         Snapshot,
         log::events,
-        snapshot::{AlarmKind, Unconfirmed, skew_side},
+        snapshot::{AlarmKind, ClockOf, Unconfirmed, skew_side},
     },
 };
 
@@ -147,7 +147,9 @@ impl EventLog {
 
     fn alarms(&mut self, snapshot: &Snapshot) {
         let mut seen = HashSet::new();
-        for (subject, event) in snapshot.alarms.iter().filter_map(|alarm| recorded(&alarm.kind)) {
+        let node = self.node.clone();
+        let recorded = snapshot.alarms.iter().filter_map(|it| recorded(&it.kind, &node));
+        for (subject, event) in recorded {
             let key = ("alarm", subject.to_owned());
             seen.insert(key.clone());
             // Another node may have recorded it, or this one before it was restarted.
@@ -304,9 +306,9 @@ fn read_error(error: &Message) -> Event {
     error.data().map_or_else(|| Event::Other(error.to_string().into()), Event::Error)
 }
 
-/// The subject of an alarm (a name, or a code of the message `activity-subject`), and the event of its start; `None`
-/// if another event records it.
-fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
+/// The subject of an alarm (a name, or a code of the message `activity-subject`), as `node` records it, and the event of its
+/// start; `None` if another event records it.
+fn recorded<'a>(kind: &'a AlarmKind, node: &'a str) -> Option<(&'a str, Event)> {
     let (subject, event) = match kind {
         AlarmKind::RedisAway { .. }
         | AlarmKind::SqlAway { .. }
@@ -340,9 +342,19 @@ fn recorded(kind: &AlarmKind) -> Option<(&str, Event)> {
         AlarmKind::ForeignKey(ForeignKey { key, holds }) => {
             (key.as_str(), reason!("event-foreign-key", holds = ForeignKey::content(holds)))
         }
-        AlarmKind::ClockSkew { ahead_ms } => {
+        AlarmKind::ClockSkew { of, ahead_ms } => {
             let (side, seconds) = (skew_side(*ahead_ms), ahead_ms.unsigned_abs() / 1_000);
-            ("clock", reason!("event-clock-skew", side, seconds))
+            let subject = match of {
+                ClockOf::Host => node,
+                ClockOf::Database => "clock",
+                ClockOf::Node(name) => name,
+            };
+            let of: &str = of.into();
+            (subject, reason!("event-clock-skew", of, side, seconds))
+        }
+        AlarmKind::TimeZonesDiffer { zones } => {
+            let zones = zones.iter().map(|(node, zone)| format!("{node} {zone}"));
+            ("time-zone", reason!("event-zones-differ", zones = zones.collect::<Vec<_>>().join(", ")))
         }
         AlarmKind::Undelivered { .. } => ("delivery", Reason::default()),
         AlarmKind::SaleUnreadable { error, .. } => return Some(("sales", read_error(error))),
@@ -581,7 +593,12 @@ mod tests {
 
     #[test]
     fn a_node_dies_once_and_not_after_an_outage() {
-        let node = |name: &str, alive| NodeLine { name: name.into(), alive, seen: T.plus(-2_000) };
+        let node = |name: &str, alive| NodeLine {
+            name: name.into(),
+            alive,
+            seen: T.plus(-2_000),
+            ..NodeLine::default()
+        };
         let snapshot = |at, alive| {
             let nodes = vec![node("a", alive), node("b", alive)];
             Snapshot { nodes, ..calm(at) }

@@ -6,12 +6,16 @@
 use std::time::{Duration, Instant};
 
 use redis::{ScriptInvocation, cmd};
+use seckill_model::Millis;
 use seckill_redis::{Connection, RedisError, keys::Partition, nodes::FORGET_MS, scripts};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    EngineError, Result, context::NodeContext, recovery::partition_repair::repair_partition,
-    servers::Servers, telemetry::data_loss::LossExchange,
+    EngineError, Result,
+    context::NodeContext,
+    recovery::partition_repair::repair_partition,
+    servers::Servers,
+    telemetry::{data_loss::LossExchange, node_report::NodeReport},
 };
 
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,6 +34,8 @@ pub(super) async fn send_heartbeats(
     stop: CancellationToken,
 ) {
     let mut losses = LossExchange::default();
+    // How far the clock of Redis is ahead of this host's.
+    let mut ahead = None;
     let NodeContext { node, deployment, outbox, meters, .. } = context;
     let mut counted = (Instant::now(), meters.written(of.number()));
     let dead_ms = deployment.settings.node_dead_ms;
@@ -40,15 +46,26 @@ pub(super) async fn send_heartbeats(
         let seconds = now.0.duration_since(counted.0).as_secs_f64();
         let rate = ((now.1 - counted.1) as f64 / seconds.max(0.1)).round() as u64;
         counted = now;
-        let (mut http, mut refused) = (String::new(), String::new());
+        let (mut http, mut report) = (String::new(), String::new());
         if is_home {
-            (http, refused) = (meters.http(), meters.refused_json());
+            let zone = deployment.settings.jobs.time_zone.as_ref().map(ToString::to_string);
+            http = meters.http();
+            // Until the first reply, nothing is known of the clock.
+            if let Some(ahead) = ahead {
+                report = NodeReport::new(meters.refused_sales(), ahead, zone).to_json();
+            }
         }
-        let figures = Figures { per_second: rate, http, refused };
-        let beat = beat(&mut servers.conn, &of, &node, &instance, dead_ms, "", figures);
-        if let Ok(false) = beat.await {
-            tracing::error!(node, "another process has taken the name; stopping");
-            stop.cancel();
+        let figures = Figures { per_second: rate, http, report };
+        let asked = Millis::now();
+        match beat(&mut servers.conn, &of, &node, &instance, dead_ms, "", figures).await {
+            Ok((now, true)) => {
+                ahead = Some(now.ahead(ahead.unwrap_or(0), asked, Millis::now()));
+            }
+            Ok((_, false)) => {
+                tracing::error!(node, "another process has taken the name; stopping");
+                stop.cancel();
+            }
+            Err(_) => {}
         }
         // A fault that could not be repaired is retried with the next heartbeat.
         match repair_partition(&mut servers, &of, &outbox, &node).await {
@@ -95,8 +112,8 @@ pub async fn take_name(
         loop {
             let figures = Figures::default();
             match beat(&mut servers.conn, &of, node, instance, dead_ms, &how, figures).await {
-                Ok(true) => break,
-                Ok(false) => {}
+                Ok((_, true)) => break,
+                Ok((_, false)) => {}
                 Err(EngineError::Redis(RedisError::Moved { address, reply }))
                     if began.elapsed() < MOVES_WITHIN =>
                 {
@@ -128,11 +145,11 @@ struct Figures {
     per_second: u64,
     /// Figures of the HTTP server, as JSON; empty without one.
     http: String,
-    /// Sales of which the database accepts no orders, as JSON; empty without one.
-    refused: String,
+    /// Its [`NodeReport`] as JSON; empty before there is one.
+    report: String,
 }
 
-/// `false` if another process of that name is alive.
+/// The time by the clock of Redis; and `false` if another process of that name is alive.
 async fn beat(
     conn: &mut Connection,
     of: &Partition,
@@ -141,11 +158,11 @@ async fn beat(
     dead_ms: u64,
     how: &str,
     figures: Figures,
-) -> Result<bool> {
+) -> Result<(Millis, bool)> {
     let mut call = beat_call(of, node, FORGET_MS, instance, dead_ms, how);
-    call.arg(figures.per_second).arg(figures.http).arg(figures.refused);
-    let (_, taken): (i64, bool) = conn.invoke(&call).await?;
-    Ok(taken)
+    call.arg(figures.per_second).arg(figures.http).arg(figures.report);
+    let (now, taken): (i64, bool) = conn.invoke(&call).await?;
+    Ok((Millis(now), taken))
 }
 
 /// Prepares a heartbeat; the caller appends the figures.
@@ -159,7 +176,7 @@ pub(crate) fn beat_call(
 ) -> ScriptInvocation<'static> {
     let mut call = scripts::HEARTBEAT.prepare_invoke();
     call.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.rates()).key(of.http());
-    call.key(of.refused());
+    call.key(of.reports());
     call.arg(node).arg(forget_ms).arg(instance).arg(dead_ms).arg(how);
     call
 }

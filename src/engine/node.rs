@@ -235,7 +235,7 @@ impl Node {
             let run = conn.run_id(&of.nodes()).await?;
             let mut leave = scripts::LEAVE.prepare_invoke();
             leave.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.http());
-            leave.key(of.stopped()).key(of.refused()).arg(node).arg(&self.instance);
+            leave.key(of.stopped()).key(of.reports()).arg(node).arg(&self.instance);
             let dead_ms = deployment.settings.node_dead_ms;
             leave.arg(if in_time { &run } else { "" }).arg(dead_ms);
             conn.invoke::<u64>(&leave).await?;

@@ -416,10 +416,9 @@ impl Partition {
         format!("{}:http", self.prefix)
     }
 
-    /// Hash: node -> sales of which the database accepts no orders, as of its last heartbeat, as JSON; in the home partition
-    /// only.
-    pub fn refused(&self) -> String {
-        format!("{}:refused", self.prefix)
+    /// Hash: node -> its report as of its last heartbeat, as JSON; in the home partition only.
+    pub fn reports(&self) -> String {
+        format!("{}:reports", self.prefix)
     }
 
     /// Hash: node -> run ID of the Redis server that it has reconciled.
@@ -522,7 +521,7 @@ pub fn type_of(key: &str) -> Option<&'static str> {
         "nodes" | "returned" => Some("zset"),
         "gone" | "trials" => Some("set"),
         "stock" | "stopped" | "deployment" => Some("string"),
-        "instances" | "reconciled" | "rates" | "http" | "refused" | "losses" | "watermark"
+        "instances" | "reconciled" | "rates" | "http" | "reports" | "losses" | "watermark"
         | "sale" | "buyers" | "tally" => Some("hash"),
         _ => None,
     }

@@ -28,8 +28,8 @@ pub struct RedisStats {
     pub nodes: Nodes,
     /// Nodes with an HTTP server, and its figures as JSON; of the home partition.
     pub http: Vec<(String, String)>,
-    /// Nodes that write orders, and the sales of which the database accepts none, as JSON; of the home partition.
-    pub refused: Vec<(String, String)>,
+    /// Nodes and their reports as JSON; of the home partition.
+    pub reports: Vec<(String, String)>,
     /// Figures of the requested sales, in their order; `None` if the partition was not read.
     pub sales: Vec<Option<SaleStats>>,
     /// Keys written by another program; nothing was read from them.
@@ -268,12 +268,12 @@ pub async fn read_partition(
     let mut call = scripts::STREAM_STATS.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
     call.key(of.instances()).key(of.reconciled()).key(of.watermark()).key(of.rates());
-    call.key(of.http()).key(of.refused());
+    call.key(of.http()).key(of.reports());
     for sale in sales {
         call.key(&keys.sale_keys(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(MAX_COUNTED);
-    let (now, stream, marks, consumers, nodes, rates, http, refused, figures, foreign, lost): Reply =
+    let (now, stream, marks, consumers, nodes, rates, http, reports, figures, foreign, lost): Reply =
         conn.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read, reported_lag) = marks;
@@ -315,7 +315,7 @@ pub async fn read_partition(
             .collect(),
         nodes: Nodes::of(Millis(now), nodes),
         http: http.into_iter().map(|(Text(node), Text(figures))| (node, figures)).collect(),
-        refused: refused.into_iter().map(|(Text(node), Text(sales))| (node, sales)).collect(),
+        reports: reports.into_iter().map(|(Text(node), Text(report))| (node, report)).collect(),
         sales: figures.into_iter().map(|it| sale_stats(it).map(Some)).collect::<Result<_, _>>()?,
         foreign,
         lost,
@@ -360,7 +360,7 @@ mod tests {
             consumers: vec![consumer("desk/replay", 900), consumer("gone/replay", 9_000)],
             nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },
             http: Vec::new(),
-            refused: Vec::new(),
+            reports: Vec::new(),
             sales: Vec::new(),
             foreign: Vec::new(),
             lost: Vec::new(),

@@ -30,6 +30,8 @@ pub(super) struct Dialect {
     pub(super) begin: &'static str,
     /// Selects the version of the server.
     pub(super) version: &'static str,
+    /// Selects the time of the server as Unix milliseconds; a file has no clock of its own.
+    pub(super) clock: Option<&'static str>,
     /// Settings that affect durability: name, and a statement that selects the value.
     pub(super) durability: &'static [(&'static str, &'static str)],
     /// Updates the figures that `order_bytes` reads, if the database only estimates them.

@@ -4,6 +4,8 @@
 
 use std::sync::{Arc, atomic::AtomicBool};
 
+use seckill_model::Millis;
+
 use crate::{
     Conn, Fault, Result, Sessions, SharedStore, StoreError, fault_injection::Illness, params,
     session::Lease, sqlite::SqliteFile,
@@ -142,6 +144,17 @@ impl Store {
         read!(self, |conn| {
             let version = conn.dialect().version;
             conn.one(version, params![]).await
+        })
+    }
+
+    /// How far the clock of the server is ahead of this host's, in milliseconds; the same as `known` within the time that a
+    /// reply takes. `None` for a file.
+    pub async fn clock_ahead_ms(&self, known: i64) -> Result<Option<i64>> {
+        read!(self, |conn| {
+            let Some(clock) = conn.dialect().clock else { return Ok(None) };
+            let asked = Millis::now();
+            let now: i64 = conn.one(clock, params![]).await?;
+            Ok(Some(Millis(now).ahead(known, asked, Millis::now())))
         })
     }
 

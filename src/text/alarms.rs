@@ -8,7 +8,7 @@ use seckill_engine::{
     event::Event,
     telemetry::{
         data_loss::{self, RecentLosses, Reconciled, list_keys},
-        snapshot::{LostServer, Unconfirmed, skew_side},
+        snapshot::{ClockOf, LostServer, Unconfirmed, skew_side},
     },
 };
 use seckill_model::{ForeignKey, Label, Message, text};
@@ -173,9 +173,16 @@ pub fn alarm_text(kind: &AlarmKind, reader: Reader) -> String {
         AlarmKind::Oversold { sales } => {
             text!("alarms-oversold", reader, sales = list_sales(sales))
         }
-        AlarmKind::ClockSkew { ahead_ms } => {
+        AlarmKind::ClockSkew { of, ahead_ms } => {
             let (side, by) = (skew_side(*ahead_ms), span(ahead_ms.unsigned_abs()));
-            text!("alarms-clock-skew", reader, side, by)
+            let node = if let ClockOf::Node(name) = of { name } else { "" };
+            let of: &str = of.into();
+            text!("alarms-clock-skew", reader, of, node, side, by)
+        }
+        AlarmKind::TimeZonesDiffer { zones } => {
+            let zones = zones.iter().map(|(node, zone)| format!("{node} {zone}"));
+            let zones = zones.collect::<Vec<_>>().join(&Label("list-items"));
+            text!("alarms-zones-differ", reader, zones)
         }
         AlarmKind::DataLoss { losses, pending } => data_loss(losses, *pending, reader),
         AlarmKind::Unwitnessed(what) => text!("alarms-unwitnessed", reader, what),

@@ -707,6 +707,21 @@ async fn a_password_is_accepted_without_tls() {
 }
 
 #[tokio::test]
+async fn the_clock_of_a_server_is_compared_and_a_file_has_none() {
+    let files = tempfile::tempdir().unwrap();
+    let file = open(&format!("sqlite:{}", files.path().join("t.db").display())).await;
+    assert_eq!(file.clock_ahead_ms(7).await.unwrap(), None);
+    for url in [MariaDb::shared().database().await, Postgres::shared().database().await] {
+        let store = open(&url).await;
+        // Each reply bounds the difference: what was known wrongly is corrected.
+        for known in [-3_600_000, 0, 3_600_000] {
+            let ahead = store.clock_ahead_ms(known).await.unwrap().unwrap();
+            assert!(ahead.abs() < 60_000, "{known}: {ahead} ms on the same host");
+        }
+    }
+}
+
+#[tokio::test]
 async fn durability_settings_are_reported() {
     let mariadb = open(&MariaDb::shared().database().await).await;
     let result = mariadb.durability().await.unwrap();

@@ -307,3 +307,49 @@ fn a_sale_opens_and_closes_by_the_clock_of_redis_for_a_fast_clock() {
 fn a_sale_opens_and_closes_by_the_clock_of_redis_for_a_slow_clock() {
     opens_and_closes_by_the_clock_of_redis("-1h");
 }
+
+/// Each node is asked for what it says of its host, not only the one that a person looks at.
+#[test]
+fn a_node_with_a_wrong_clock_or_another_time_zone_is_an_alarm_everywhere() {
+    let (home, server, library) = (Seckill::new(), TestRedis::start(), fake_clock());
+    let (data, url) = (home.data_dir().display().to_string(), server.url());
+    let work = |node: &str, zone: &str, shift: &str| {
+        let config = home.file(node);
+        let text = format!("node = \"{node}\"\n[engine.jobs]\ntime_zone = \"{zone}\"\n");
+        std::fs::write(&config, text).unwrap();
+        let config = config.display().to_string();
+        let args = ["--data-dir", &data, "--redis", &url, "--config", &config, "work"];
+        let envs = [
+            ("LD_PRELOAD", library.as_str()),
+            ("FAKETIME", shift),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ];
+        Background::spawn(crate::support::BINARY, &args, &home, &envs)
+    };
+    let nodes = [work("till-1", "Asia/Kolkata", "+0s"), work("till-2", "UTC", "-1h")];
+    let raised = || {
+        let status = home.spawn(&["--redis", &url, "status", "--json"]).wait(LONG).json();
+        let alarms = status["alarms"].as_array().cloned().unwrap_or_default();
+        alarms.into_iter().map(|it| it["kind"].clone()).collect::<Vec<_>>()
+    };
+    let of_both = |alarms: &[Value]| {
+        let named = |name: &str| alarms.iter().find(|it| it["alarm"] == name).cloned();
+        Some((named("clock_skew")?, named("time_zones_differ")?))
+    };
+    let mut found = None;
+    wait_until_blocking(LONG, "both are alarms", || {
+        found = of_both(&raised());
+        found.is_some()
+    });
+    let (skew, zones) = found.unwrap();
+    assert_eq!(skew["of"], serde_json::json!({ "node": "till-2" }));
+    let ahead_ms = skew["ahead_ms"].as_i64().unwrap();
+    assert!((3_590_000..=3_610_000).contains(&ahead_ms), "{skew}");
+    let wanted = serde_json::json!([["till-1", "Asia/Kolkata"], ["till-2", "UTC"]]);
+    assert_eq!(zones["zones"], wanted);
+    for node in nodes {
+        node.signal(Signal::TERM);
+        node.wait(LONG).expect_code(0);
+    }
+    assert_eq!(of_both(&raised()), None, "they have left");
+}

@@ -36,7 +36,8 @@ fn kinds() -> Vec<AlarmKind> {
         let finding = SaleFinding { sale: Some(VoucherId(1_204)), shard: None, what };
         AlarmKind::AuditFailed { finding, more: 0, repairable: true }
     };
-    let consumer = || "till-hangzhou-04-9f3c-12/1".to_owned();
+    let node = || "till-hangzhou-04-9f3c-12".to_owned();
+    let consumer = || format!("{}/1", node());
     let (pending, idle_ms) = (1_234_567, 7_100_000);
     let holder = |known| AlarmKind::DeadConsumer {
         consumer: consumer(),
@@ -112,7 +113,15 @@ fn kinds() -> Vec<AlarmKind> {
         foreign(keys.lock("job:close-overdue"), NO_NUMBER),
         AlarmKind::NoGroup,
         AlarmKind::Oversold { sales: vec![ShardId { sale: SaleId(1_204), number: 12 }] },
-        AlarmKind::ClockSkew { ahead_ms: 7_100_000 },
+        AlarmKind::ClockSkew { of: ClockOf::Host, ahead_ms: 7_100_000 },
+        AlarmKind::ClockSkew { of: ClockOf::Database, ahead_ms: -7_100_000 },
+        AlarmKind::ClockSkew { of: ClockOf::Node(node()), ahead_ms: 7_100_000 },
+        AlarmKind::TimeZonesDiffer {
+            zones: vec![
+                (node(), "America/Argentina/Buenos_Aires".to_owned()),
+                ("till-2".to_owned(), "Asia/Shanghai".to_owned()),
+            ],
+        },
         loss([1_234_567, 0, 0, 0, 6]),
         loss([1_204, 345, 12, 0, 6]),
         loss([1_204, 0, 0, 345, 0]),

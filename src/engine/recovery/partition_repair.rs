@@ -162,7 +162,7 @@ fn detect(of: &Partition, stats: &RedisStats) -> Vec<PartitionFault> {
         of.reconciled(),
         of.rates(),
         of.http(),
-        of.refused(),
+        of.reports(),
         of.gone(),
     ];
     let foreign = stats.foreign.iter().filter(|it| keys.contains(&it.key));

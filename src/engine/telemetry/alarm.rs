@@ -153,11 +153,18 @@ pub enum AlarmKind {
         /// The sales, or their shards.
         sales: Vec<ShardId>,
     },
-    /// This process and Redis read different times: sales open and close by the clock of Redis, and order IDs are dated
-    /// by that of a node.
+    /// Another clock and that of Redis read different times: sales open and close by the clock of Redis, and order IDs are
+    /// dated by that of a node.
     ClockSkew {
+        /// Whose clock.
+        of: ClockOf,
         /// How far the clock of Redis is ahead, in milliseconds; negative if it is behind.
         ahead_ms: i64,
+    },
+    /// The settings of live nodes want different time zones for the jobs of the deployment.
+    TimeZonesDiffer {
+        /// Each node that names one, with it.
+        zones: Vec<(String, String)>,
     },
     /// Redis had lost data, which a node has restored.
     DataLoss {
@@ -190,7 +197,20 @@ pub struct Unconfirmed {
     pub error: Option<Message>,
 }
 
-/// On which side of the clock of this process that of Redis is, as a word for texts.
+/// Whose clock is compared with that of Redis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, strum::IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum ClockOf {
+    /// The host of this process.
+    Host,
+    /// The database.
+    Database,
+    /// The host of this node.
+    Node(String),
+}
+
+/// On which side of another clock that of Redis is, as a word for texts.
 pub fn skew_side(ahead_ms: i64) -> &'static str {
     if ahead_ms > 0 { "ahead" } else { "behind" }
 }

@@ -1,5 +1,7 @@
 //! Alarm rules: small functions of one Snapshot, each with a test.
 
+use std::iter;
+
 use seckill_model::{
     JobOutcome, JobRun, Message, ShardId,
     ledger::{Balance, SaleFinding},
@@ -11,7 +13,7 @@ use crate::EngineError;
 use super::{
     Snapshot,
     data_loss::{RecentLosses, Reconciled, Unwitnessed},
-    snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, SaleLine, SqlCopy, Urgency},
+    snapshot::{Alarm, AlarmKind, Back, ClockOf, ConsumerLine, Health, SaleLine, SqlCopy, Urgency},
 };
 
 /// An active consumer asks for entries every second; one silent for this long is stuck.
@@ -73,9 +75,14 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     if !snapshot.oversold.is_empty() && snapshot.redis.up && snapshot.sql.up {
         add(Urgency::Critical, AlarmKind::Oversold { sales: snapshot.oversold.clone() });
     }
-    let ahead_ms = snapshot.clock_ahead_ms;
-    if ahead_ms.unsigned_abs() > CLOCK_SKEW_MS && snapshot.redis.up {
-        add(Urgency::Warning, AlarmKind::ClockSkew { ahead_ms });
+    for (of, ahead_ms) in clocks(snapshot) {
+        if ahead_ms.unsigned_abs() > CLOCK_SKEW_MS {
+            add(Urgency::Warning, AlarmKind::ClockSkew { of, ahead_ms });
+        }
+    }
+    let zones = zones(snapshot);
+    if zones.iter().any(|(_, zone)| *zone != zones[0].1) {
+        add(Urgency::Warning, AlarmKind::TimeZonesDiffer { zones });
     }
     let (unwitnessed, losses) = split(losses);
     if let Some(unwitnessed) = unwitnessed {
@@ -154,6 +161,28 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         }
     }
     found
+}
+
+/// The clocks that are known, with how far that of Redis is ahead of each in ms.
+fn clocks(snapshot: &Snapshot) -> Vec<(ClockOf, i64)> {
+    let (Snapshot { redis, sql, node, nodes, .. }, ahead_ms) = (snapshot, snapshot.clock_ahead_ms);
+    if !redis.up {
+        return Vec::new();
+    }
+    let of_sql = snapshot.sql_clock_ahead_ms.filter(|_| sql.up).map(|sql| ahead_ms - sql);
+    let of_sql = of_sql.map(|ahead_ms| (ClockOf::Database, ahead_ms));
+    let others = nodes.iter().filter(|it| it.alive && it.name != *node);
+    let others = others.filter_map(|it| Some((ClockOf::Node(it.name.clone()), it.clock_ahead_ms?)));
+    iter::once((ClockOf::Host, ahead_ms)).chain(of_sql).chain(others).collect()
+}
+
+/// The time zones that live nodes want for the deployment.
+fn zones(snapshot: &Snapshot) -> Vec<(String, String)> {
+    let alive = snapshot.nodes.iter().filter(|it| it.alive && snapshot.redis.up);
+    let mut zones: Vec<_> =
+        alive.filter_map(|it| Some((it.name.clone(), it.zone.clone()?))).collect();
+    zones.sort_unstable();
+    zones
 }
 
 /// Separates what may be missing without a record from the known losses, if there are any.
@@ -242,7 +271,7 @@ mod tests {
     use super::*;
     use crate::telemetry::{
         Point, Series,
-        snapshot::{JobLine, NodeState, StreamLine},
+        snapshot::{JobLine, NodeLine, NodeState, StreamLine},
     };
     use seckill_model::{
         Cause, ForeignKey, Millis, Sale, SaleId, SaleShard, SaleState, VoucherId, ledger::Finding,
@@ -401,9 +430,75 @@ mod tests {
     fn a_clock_that_differs_by_seconds_raises_an_alarm() {
         for (ahead_ms, raised) in [(-2_000, false), (2_001, true), (-3_600_000, true)] {
             let snapshot = Snapshot { clock_ahead_ms: ahead_ms, ..healthy() };
-            let skew = Alarm { urgency: Urgency::Warning, kind: AlarmKind::ClockSkew { ahead_ms } };
+            let kind = AlarmKind::ClockSkew { of: ClockOf::Host, ahead_ms };
+            let skew = Alarm { urgency: Urgency::Warning, kind };
             assert_eq!(alarms(&snapshot, None).contains(&skew), raised, "{ahead_ms}");
         }
+    }
+
+    #[test]
+    fn each_clock_is_compared_with_that_of_redis() {
+        let node = |name: &str, alive, clock_ahead_ms| NodeLine {
+            name: name.to_owned(),
+            alive,
+            clock_ahead_ms,
+            ..NodeLine::default()
+        };
+        let nodes = vec![
+            node("here", true, Some(3_600_000)),
+            node("slow", true, Some(5_000)),
+            node("right", true, Some(3)),
+            node("old", true, None),
+            node("dead", false, Some(9_000)),
+        ];
+        let of = |redis, sql| {
+            let mut snapshot = Snapshot {
+                node: "here".to_owned(),
+                nodes: nodes.clone(),
+                clock_ahead_ms: redis,
+                sql_clock_ahead_ms: sql,
+                ..healthy()
+            };
+            let found = alarms(&snapshot, None);
+            snapshot.redis.up = false;
+            assert!(!alarms(&snapshot, None).iter().any(is_skew), "Redis is away");
+            let found = found.into_iter().filter(is_skew).map(|it| it.kind).collect::<Vec<_>>();
+            found
+        };
+        let skew = |of, ahead_ms| AlarmKind::ClockSkew { of, ahead_ms };
+        let slow = || skew(ClockOf::Node("slow".to_owned()), 5_000);
+        assert_eq!(of(0, None), [slow()]);
+        assert_eq!(of(0, Some(3_600_000)), [skew(ClockOf::Database, -3_600_000), slow()]);
+        // Only this host is wrong.
+        assert_eq!(of(7_000, Some(7_001)), [skew(ClockOf::Host, 7_000), slow()]);
+    }
+
+    fn is_skew(alarm: &Alarm) -> bool {
+        matches!(alarm.kind, AlarmKind::ClockSkew { .. })
+    }
+
+    #[test]
+    fn nodes_that_want_different_time_zones_raise_an_alarm() {
+        let raised = |zones: &[(&str, bool, Option<&str>)]| {
+            let line = |(name, alive, zone): &(&str, bool, Option<&str>)| NodeLine {
+                name: (*name).to_owned(),
+                alive: *alive,
+                zone: zone.map(str::to_owned),
+                ..NodeLine::default()
+            };
+            let nodes = zones.iter().map(line).collect();
+            let found = alarms(&Snapshot { nodes, ..healthy() }, None);
+            found.into_iter().find_map(|it| match it.kind {
+                AlarmKind::TimeZonesDiffer { zones } => Some(zones),
+                _ => None,
+            })
+        };
+        let (utc, kolkata) = (Some("UTC"), Some("Asia/Kolkata"));
+        assert_eq!(raised(&[("a", true, utc), ("b", true, utc), ("c", true, None)]), None);
+        assert_eq!(raised(&[("a", true, utc), ("b", false, kolkata)]), None);
+        let both = raised(&[("a", true, utc), ("b", true, kolkata), ("c", true, None)]).unwrap();
+        let both: Vec<_> = both.iter().map(|(node, zone)| (node.as_str(), zone.as_str())).collect();
+        assert_eq!(both, [("a", "UTC"), ("b", "Asia/Kolkata")]);
     }
 
     #[test]
@@ -488,7 +583,7 @@ mod tests {
     #[test]
     fn a_persistent_large_lag_raises_an_alarm() {
         let persists = |lag, drains_ms| Some(AlarmKind::LagHigh { lag, drains_ms });
-        let still = |seconds| std::iter::repeat_n(Some(20_000), seconds);
+        let still = |seconds| iter::repeat_n(Some(20_000), seconds);
         assert_eq!(of_lag(still(31)), persists(20_000, None));
         assert_eq!(of_lag(still(30)), None, "not long enough");
         assert_eq!(of_lag((0..31).map(|it| Some(10_000 + it * 50))), persists(11_500, None));

@@ -34,6 +34,7 @@ use super::{
     data_loss::published,
     ledger_hysteresis::{Hysteresis, Proof},
     ledger_totals::Figures,
+    node_report::NodeReport,
     snapshot::{
         ConsumerLine, Count, Funnel, Health, HttpLine, NodeLine, SaleLine, StreamLine, Unconfirmed,
     },
@@ -46,6 +47,8 @@ const READ_TIMEOUT_MS: u64 = 1_500;
 const READ_TIMEOUT: Duration = Duration::from_millis(READ_TIMEOUT_MS);
 /// Older data is read again for the same snapshot.
 const STALE_US: u64 = 500_000;
+/// Clocks drift slowly, and are corrected seldom.
+const ASK_CLOCK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Takes snapshots, and keeps the state from which rates and outages are computed.
 #[derive(Debug)]
@@ -66,6 +69,10 @@ pub struct Collector {
     returning: u64,
     /// Changes of sales that Redis had not confirmed at the last read.
     undelivered: Vec<(ShardId, u64)>,
+    /// How far the clock of SQL is ahead of this node's, in ms; `None` if that is unknown, or SQL is a file.
+    sql_ahead: Option<i64>,
+    /// When that was last asked.
+    sql_clock_asked: Option<Instant>,
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
     stats: Option<RedisStats>,
@@ -162,6 +169,8 @@ impl Collector {
             returning: 0,
             undelivered: Vec::new(),
             ahead: 0,
+            sql_ahead: None,
+            sql_clock_asked: None,
             stats: None,
             facts: Arc::default(),
             set_back: SetBack::default(),
@@ -222,6 +231,7 @@ impl Collector {
             seq: self.seq,
             taken: self.now(),
             clock_ahead_ms: self.ahead,
+            sql_clock_ahead_ms: self.sql_ahead,
             node: self.node.clone(),
             read_only: self.read_only,
             redis: self.redis.clone(),
@@ -248,9 +258,7 @@ impl Collector {
             foreign_keys: self.foreign_keys(),
             damaged: self.damaged(),
             oversold: self.oversold(),
-            nodes: stats
-                .map(|stats| NodeLine::all(&stats.nodes, self.node_dead_ms))
-                .unwrap_or_default(),
+            nodes: stats.map(|stats| self.node_lines(stats)).unwrap_or_default(),
             http: stats.map(|stats| self.http_lines(stats)).unwrap_or_default(),
             ..Snapshot::default()
         };
@@ -337,6 +345,10 @@ impl Collector {
         let reading = async {
             // A missing or damaged table of orders must not look like a balanced ledger.
             self.store.orders(&OrderFilter::default(), None, 1).await?;
+            if self.sql_clock_asked.is_none_or(|asked| asked.elapsed() > ASK_CLOCK_AGAIN) {
+                self.sql_ahead = self.store.clock_ahead_ms(self.sql_ahead.unwrap_or(0)).await?;
+                self.sql_clock_asked = Some(Instant::now());
+            }
             Ok((self.store.readable_sales().await?, self.store.returning().await?))
         };
         let answer: Result<Result<_, StoreError>, _> =
@@ -469,19 +481,34 @@ impl Collector {
         stats.consumers.iter().map(line).collect()
     }
 
+    /// The reports of live nodes, with their names.
+    fn reports<'a>(
+        &self,
+        stats: Option<&'a RedisStats>,
+    ) -> impl Iterator<Item = (&'a str, NodeReport)> {
+        let dead_ms = self.node_dead_ms;
+        stats.into_iter().flat_map(move |stats| {
+            let alive = stats.reports.iter().filter(move |it| stats.nodes.is_alive(&it.0, dead_ms));
+            alive.filter_map(|(node, json)| Some((node.as_str(), NodeReport::read(node, json)?)))
+        })
+    }
+
+    fn node_lines(&self, stats: &RedisStats) -> Vec<NodeLine> {
+        let mut lines = NodeLine::all(&stats.nodes, self.node_dead_ms);
+        for (node, report) in self.reports(Some(stats)) {
+            if let Some(line) = lines.iter_mut().find(|it| it.name == node) {
+                line.clock_ahead_ms = Some(report.clock_ahead_ms);
+                line.zone = report.zone;
+            }
+        }
+        lines
+    }
+
     /// What this process and the heartbeats of live nodes say.
     fn refused_sales(&self, stats: Option<&RedisStats>) -> Vec<(VoucherId, Message)> {
         let mut refused = self.meters.refused_sales();
-        let nodes = stats.map_or(&[][..], |stats| &stats.refused);
-        for (node, json) in nodes {
-            if stats.is_some_and(|it| it.nodes.is_alive(node, self.node_dead_ms)) {
-                match Meters::read_refused(json) {
-                    Ok(of_node) => of_node
-                        .into_iter()
-                        .for_each(|(sale, why)| _ = refused.entry(sale).or_insert(why)),
-                    Err(error) => tracing::debug!(node, %error, "unreadable list of refused sales"),
-                }
-            }
+        for (_, report) in self.reports(stats) {
+            report.refused().for_each(|(sale, why)| _ = refused.entry(sale).or_insert(why));
         }
         refused.into_iter().collect()
     }

@@ -20,8 +20,6 @@ use super::snapshot::{HttpLine, Latency, LoadTestLine, RecoveryLine};
 /// Time window of the displayed latencies, in seconds.
 const WINDOW: usize = 5;
 const SECOND: Duration = Duration::from_secs(1);
-/// Refused sales that a heartbeat publishes: a fault of more of them is one of the database.
-const PUBLISHED: usize = 100;
 /// Maximum latency recorded, in microseconds: a minute.
 const LONGEST_US: u64 = 60_000_000;
 
@@ -85,24 +83,6 @@ impl Meters {
         let refused = self.refused_sales.lock();
         // Of several shards, the reason of the first.
         refused.iter().rev().map(|(shard, why)| (shard.voucher(), why.clone())).collect()
-    }
-
-    /// Returns the same as JSON, for other processes; empty without one.
-    pub(crate) fn refused_json(&self) -> String {
-        let refused = self.refused_sales().into_iter().take(PUBLISHED);
-        let refused: BTreeMap<u64, String> =
-            refused.map(|(sale, why)| (sale.0, why.stored())).collect();
-        if refused.is_empty() {
-            return String::new();
-        }
-        serde_json::to_string(&refused).unwrap_or_default()
-    }
-
-    /// Reads what [`Meters::refused_json`] of another process returned.
-    pub(crate) fn read_refused(json: &str) -> serde_json::Result<BTreeMap<VoucherId, Message>> {
-        let refused: BTreeMap<u64, String> = serde_json::from_str(json)?;
-        let read = |(sale, why)| (VoucherId(sale), Message::from_stored(why));
-        Ok(refused.into_iter().map(read).collect())
     }
 
     /// Records how long a batch of requests waited for its replies.
@@ -319,12 +299,10 @@ mod tests {
     #[test]
     fn a_sale_is_refused_while_one_of_its_shards_is() {
         let meters = Meters::default();
-        assert_eq!(meters.refused_json(), "");
         let shard = |number| ShardId { sale: VoucherId(7).into(), number };
         meters.note_refused(shard(1), Some("no".into()));
         meters.note_refused(shard(2), Some("too".into()));
-        let published = Meters::read_refused(&meters.refused_json()).unwrap();
-        assert_eq!(published, BTreeMap::from([(VoucherId(7), "no".into())]));
+        assert_eq!(meters.refused_sales(), BTreeMap::from([(VoucherId(7), "no".into())]));
         meters.note_refused(shard(1), None);
         assert_eq!(meters.refused_sales(), BTreeMap::from([(VoucherId(7), "too".into())]));
         meters.note_refused(shard(2), None);

@@ -13,6 +13,7 @@ pub mod ledger_page;
 pub mod ledger_totals;
 pub mod log;
 pub mod meters;
+pub(crate) mod node_report;
 pub mod series;
 pub mod snapshot;
 mod window;

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-pub use super::alarm::{Alarm, AlarmKind, Unconfirmed, Urgency, skew_side};
+pub use super::alarm::{Alarm, AlarmKind, ClockOf, Unconfirmed, Urgency, skew_side};
 use super::{
     census::Census, curves::Curves, ledger_page::LedgerPage, log::LogView, series::Series,
 };
@@ -42,6 +42,8 @@ pub struct Snapshot {
     pub taken: Millis,
     /// How far that clock is ahead of this node's in ms, or 0 within the precision of a reply.
     pub clock_ahead_ms: i64,
+    /// How far the clock of the database is ahead of this node's in ms, likewise; `None` if it is a file, or unknown.
+    pub sql_clock_ahead_ms: Option<i64>,
     /// This node's name; empty without an engine.
     pub node: String,
     /// The engine rejects commands.
@@ -733,7 +735,7 @@ pub struct Latency {
 }
 
 /// One node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeLine {
     /// Its name.
     pub name: String,
@@ -741,6 +743,10 @@ pub struct NodeLine {
     pub alive: bool,
     /// Time of its last heartbeat, by the clock of Redis.
     pub seen: Millis,
+    /// How far that clock is ahead of its own, in ms; `None` if it does not live, or reports none.
+    pub clock_ahead_ms: Option<i64>,
+    /// The time zone that its settings want for the deployment, if they name one.
+    pub zone: Option<String>,
 }
 
 impl NodeLine {
@@ -750,6 +756,7 @@ impl NodeLine {
             name: name.clone(),
             alive: nodes.is_alive(name, dead_ms),
             seen: *seen,
+            ..Self::default()
         };
         nodes.signs.iter().map(line).collect()
     }

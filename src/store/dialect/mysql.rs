@@ -31,6 +31,10 @@ pub(crate) const MYSQL: Dialect = Dialect {
     name: "MySQL",
     begin: "BEGIN",
     version: "SELECT VERSION()",
+    // In UTC: an hour of the session's time zone may exist twice.
+    clock: Some(
+        "SELECT CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000 AS SIGNED)",
+    ),
     durability: &[
         ("innodb_flush_log_at_trx_commit", "SELECT CAST(@@innodb_flush_log_at_trx_commit AS CHAR)"),
         ("sync_binlog", "SELECT CAST(@@sync_binlog AS CHAR)"),

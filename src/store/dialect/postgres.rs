@@ -21,6 +21,7 @@ pub(crate) const POSTGRES: Dialect = Dialect {
     name: "PostgreSQL",
     begin: "BEGIN",
     version: "SHOW server_version",
+    clock: Some("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"),
     durability: &[
         ("fsync", "SHOW fsync"),
         ("synchronous_commit", "SHOW synchronous_commit"),

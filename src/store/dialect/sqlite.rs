@@ -23,6 +23,7 @@ pub(crate) const SQLITE: Dialect = Dialect {
     begin: "BEGIN IMMEDIATE",
     // `sqlite_version()` alone would not read the file.
     version: "SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)",
+    clock: None,
     durability: &[
         ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
         (
