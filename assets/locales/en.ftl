@@ -4117,8 +4117,17 @@ reply-dead-letters-replayed = { $count ->
 reply-job-ran = { $job } { $outcome } after { $took } ms
 reply-job-result = : { $result }
 reply-job-switched = { $paused ->
-    [true] job { $job } is paused
-   *[false] job { $job } resumed
+    [true] job { $job } { $changed ->
+        [true] is paused
+       *[false] was paused already
+    }
+   *[false] job { $job } { $changed ->
+        [true] resumed
+       *[false] was not paused
+    }{ $skipped ->
+        [true] ; what was due meanwhile is skipped: 'seckill jobs run { $job }' makes up for it
+       *[false] {""}
+    }
 }
 reply-lock-released = lock '{ $name }' released
 reply-paid = { $payment ->

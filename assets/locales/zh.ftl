@@ -3596,8 +3596,17 @@ reply-dead-letters-replayed = 已重放 { $count } 条死信{ $kept ->
 reply-job-ran = { $job } { $outcome }，耗时 { $took } 毫秒
 reply-job-result = ：{ $result }
 reply-job-switched = { $paused ->
-    [true] { $job } 已暂停
-   *[false] { $job } 已恢复
+    [true] { $job } { $changed ->
+        [true] 已暂停
+       *[false] 先前已暂停
+    }
+   *[false] { $job } { $changed ->
+        [true] 已恢复
+       *[false] 并未暂停
+    }{ $skipped ->
+        [true] ；暂停期间到期的运行已跳过，可用 'seckill jobs run { $job }' 补跑
+       *[false] {""}
+    }
 }
 reply-lock-released = 已强制释放锁“{ $name }”
 reply-paid = { $payment ->

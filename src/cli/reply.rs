@@ -69,7 +69,9 @@ fn document(reply: &Reply) -> Value {
         Reply::VoucherBought(id) => json!({ "order_id": id }),
         Reply::Paid { order, payment } => json!({ "id": order, "payment": payment }),
         Reply::LockReleased { name, owner } => json!({ "name": name, "owner": owner }),
-        Reply::JobSwitched { job, paused } => json!({ "job": job, "paused": paused }),
+        Reply::JobSwitched { job, paused, changed, skipped } => {
+            json!({ "job": job, "paused": paused, "changed": changed, "skipped": skipped })
+        }
         Reply::JobRun { job, end } => json!({
             "job": job,
             "outcome": end.outcome,

@@ -7,6 +7,7 @@ use crate::support::{
 };
 use redis::cmd;
 use rustix::process::Signal;
+use seckill_model::Millis;
 use sqlx::{Connection as _, SqliteConnection};
 
 fn create(home: &Seckill, stock: &str) -> String {
@@ -187,6 +188,33 @@ fn cron_expressions_are_due_in_one_zone_on_every_node() {
     work.wait(LONG).expect_code(0);
     let config = config("c.toml", "time_zone = \"Asia/Beijing\"\n");
     refused(start(&config, "UTC", &["jobs", "list"]).wait(LONG), 2, "no time zone 'Asia/Beijing'");
+}
+
+/// Of a job that was not paused, nothing is resumed; what a pause has skipped is said.
+#[test]
+fn pausing_and_resuming_a_job_say_what_they_changed() {
+    let home = Seckill::new();
+    let config = home.file("jobs.toml");
+    std::fs::write(&config, "[engine.jobs]\ncheck_ledger = \"every 1s\"\n").unwrap();
+    let config = config.into_os_string().into_string().unwrap();
+    let switch = |how: &str| {
+        let done = home.run(&["--config", &config, "jobs", how, "check-ledger"]).expect_code(0);
+        done.stdout.trim().to_owned()
+    };
+    assert_eq!(switch("resume"), "job check-ledger was not paused");
+    assert_eq!(switch("pause"), "job check-ledger is paused");
+    assert_eq!(switch("pause"), "job check-ledger was paused already");
+    let paused = Millis::now();
+    wait_until_blocking(LONG, "a due time passes", || Millis::now().since(paused) > 1_000);
+    let resumed = switch("resume");
+    let makes_up = "'seckill jobs run check-ledger' makes up for it";
+    assert!(resumed.starts_with("job check-ledger resumed; what was due meanwhile"), "{resumed}");
+    assert!(resumed.ends_with(makes_up), "{resumed}");
+    let again = home.json(&["--config", &config, "jobs", "resume", "check-ledger"]);
+    let nothing = serde_json::json!({
+        "job": "check-ledger", "paused": false, "changed": false, "skipped": null,
+    });
+    assert_eq!(again, nothing);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,7 +30,7 @@ use crate::{
     servers::Servers,
     settings::Settings,
     telemetry::data_loss::Closed,
-    trace,
+    time_zone, trace,
     vouchers::Vouchers,
 };
 
@@ -220,10 +220,19 @@ impl Operator {
                 Reply::JobRun { job: name, end: runner.run_now(&job, stop).await? }
             }
             Command::SwitchJob { job, paused } => {
-                self.job(&job)?;
+                let schedule = self.job(&job)?.schedule;
                 let now = servers.conn.now().await?;
-                servers.store.pause_job(&job, paused, now).await?;
-                Reply::JobSwitched { job, paused }
+                let store = &servers.store;
+                let mut switches = store.job_switches().await?.into_iter();
+                let since = switches.find(|it| it.name == job && it.paused).map(|it| it.since);
+                let changed = store.pause_job(&job, paused, now).await?;
+                let skipped = match since.filter(|_| changed) {
+                    Some(since) => {
+                        schedule.last(now, &time_zone::of(store).await?).filter(|due| *due > since)
+                    }
+                    None => None,
+                };
+                Reply::JobSwitched { job, paused, changed, skipped }
             }
             Command::Repair(plan) => {
                 let (outbox, node) = (&self.outbox, &self.node);

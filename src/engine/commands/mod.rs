@@ -17,7 +17,7 @@ pub mod plan;
 use std::sync::Arc;
 
 use seckill_model::{
-    EntryId, NewSale, OrderId, Payment, RunEnd, SaleAudit, SaleState, UserId, Verdict,
+    EntryId, Millis, NewSale, OrderId, Payment, RunEnd, SaleAudit, SaleState, UserId, Verdict,
     VoucherDetails, VoucherId, filter::Filter, reason::reason,
 };
 use serde::{Deserialize, Serialize};
@@ -299,6 +299,10 @@ pub enum Reply {
         job: String,
         /// `true` if it is paused.
         paused: bool,
+        /// Whether it was in the other state.
+        changed: bool,
+        /// The last due time of the pause, which is over; `None` without one.
+        skipped: Option<Millis>,
     },
 }
 

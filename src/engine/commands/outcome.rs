@@ -210,7 +210,10 @@ impl fmt::Display for Reply {
                 }
                 text
             }
-            Self::JobSwitched { job, paused } => text!("reply-job-switched", job, paused),
+            Self::JobSwitched { job, paused, changed, skipped } => {
+                let (changed, skipped) = (*changed, skipped.is_some());
+                text!("reply-job-switched", job, paused, changed, skipped)
+            }
         })
     }
 }

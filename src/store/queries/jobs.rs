@@ -103,19 +103,20 @@ impl Store {
     }
 
     /// Pauses or resumes a job. One that is in that state already keeps the time of its last change: what was due before that
-    /// time is skipped.
-    pub async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<()> {
+    /// time is skipped. Returns whether it was in the other state.
+    pub async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<bool> {
         transaction!(self, |conn| {
             let query = "SELECT name, paused, update_time AS since FROM tb_job WHERE name = $1";
             let known: Option<JobSwitch> = conn.row(query, params![job]).await?;
             if known.is_some_and(|it| it.paused) == paused {
-                return Ok(());
+                return Ok(false);
             }
             let or_update = (conn.dialect().upsert)("name", "paused, update_time");
             let statement = format!(
                 "INSERT INTO tb_job (name, paused, update_time) VALUES ($1, $2, $3) {or_update}"
             );
-            conn.execute(statement, params![job, paused, now]).await.map(drop)
+            conn.execute(statement, params![job, paused, now]).await?;
+            Ok(true)
         })
     }
 

@@ -78,11 +78,11 @@ pub(crate) async fn history_is_forgotten_but_for_the_newest(store: SharedStore) 
 
 pub(crate) async fn a_paused_job_waits_for_its_operator(store: SharedStore) {
     assert_eq!(store.job_switches().await.unwrap(), []);
-    store.pause_job("close", true, NOW).await.unwrap();
-    store.pause_job("close", true, NOW.plus(1)).await.unwrap();
+    assert!(store.pause_job("close", true, NOW).await.unwrap());
+    assert!(!store.pause_job("close", true, NOW.plus(1)).await.unwrap());
     assert_eq!(store.job_switches().await.unwrap()[0].since, NOW);
     // What was due while no node could run it is not skipped by a resumption of what was not paused.
-    store.pause_job("missed", false, NOW.plus(1)).await.unwrap();
+    assert!(!store.pause_job("missed", false, NOW.plus(1)).await.unwrap());
     assert_eq!(store.begin_run(&run("close", 10, 1)).await.unwrap(), None);
     let operators = NewRun { cause: Cause::Operator, ..run("close", 11, 1) };
     assert!(store.begin_run(&operators).await.unwrap().is_some());
