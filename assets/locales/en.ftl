@@ -1578,6 +1578,7 @@ cli-doctor-redis = { $product } at { $place }
 cli-doctor-redis-killed = kill -9 of Redis
 cli-doctor-redis-power = power loss of Redis
 cli-doctor-refused = rejected: { $names } ({ $why })
+cli-doctor-repair = run 'seckill audit --repair', or start a node: it repairs this within seconds
 cli-doctor-replicas = { $replicas } connected, { $wait } must confirm
 cli-doctor-restore = restore a backup, or pass another --database
 cli-doctor-schema = up to date, all tables are readable
@@ -1696,6 +1697,7 @@ cli-locks-no-node = { $node } (unknown node)
 cli-locks-none = No locks are held.
 cli-locks-orphan = { $node } (orphan)
 cli-log-filter-invalid = SECKILL_LOG is not a log filter: "{ $filter }" ({ $why }). Use a level or a list of targets: { $example }
+cli-locks-unknown = The holders are unknown.
 cli-ms = { $millis } ms
 cli-next-bought = It is unpaid. Pay it: seckill orders pay { $order }
 cli-next-changed = Entries that changed since the plan was created were skipped; create a new plan.
@@ -3993,13 +3995,21 @@ redis-hosts-only = Unix sockets are not allowed here; write hosts
 redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
 redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
+redis-hung-up = { $reason }; { $tls ->
+    [tls] a server without TLS needs a redis:// URL
+   *[plain] a server with TLS needs a rediss:// URL
+}
 redis-key-moved = a key is moving or has moved away from { $address } ({ $reply }); try again
-redis-login = Redis at { $address } rejects the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
+redis-login = Redis at { $address } rejects the login ({ $reason }); { $code ->
+    [NOAUTH] put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
+   *[other] check the user and password in the URL; a server without users needs none
+}
 redis-lost-server = { $count ->
     [one] the state of partition { $numbers } is unknown
    *[other] the states of partitions { $numbers } are unknown
 }: { $error }
 redis-no-group = the consumer group is missing; a running node recreates it
+redis-no-handshake = no TLS handshake within { $seconds } s; a server without TLS needs a redis:// URL
 redis-no-info = { $reason }; each connection begins with INFO: grant it to the user of the URL (+info), or remove its 'rename-command' from the configuration of Redis
 redis-no-master = its sentinels report no live primary for '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
@@ -4058,6 +4068,7 @@ redis-url-tls-file = the file { $path } of --redis-ca, --redis-cert or --redis-k
 redis-url-tls-unused = --redis-ca, --redis-cert and --redis-key require a TLS connection; use a rediss://, rediss+sentinel:// or rediss+cluster:// URL, or omit them
 redis-url-unreadable = the Redis URL cannot be parsed; write { $server } or { $socket }
 redis-url-unusable = the Redis URL cannot be used ({ $reason })
+redis-wrong-login = the user or the password is wrong
 
 ## reply
 

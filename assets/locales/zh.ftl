@@ -1425,6 +1425,7 @@ cli-doctor-redis = { $product }，位于 { $place }
 cli-doctor-redis-killed = Redis 被 SIGKILL
 cli-doctor-redis-power = Redis 断电
 cli-doctor-refused = 被拒绝：{ $names }（{ $why }）
+cli-doctor-repair = 请执行 'seckill audit --repair'，或启动一个节点：它会在几秒内自动修复
 cli-doctor-replicas = 已连接 { $replicas } 个，须有 { $wait } 个确认
 cli-doctor-restore = 恢复备份，或另指定 --database
 cli-doctor-schema = 已是最新，各表均可读
@@ -1529,6 +1530,7 @@ cli-locks-no-node = { $node }（未知节点）
 cli-locks-none = 没有被持有的锁。
 cli-locks-orphan = { $node }（失联）
 cli-log-filter-invalid = SECKILL_LOG 不是有效的日志过滤规则：“{ $filter }”（{ $why }）。请填一个级别或目标列表，例如 { $example }
+cli-locks-unknown = 持有者未知。
 cli-ms = { $millis } 毫秒
 cli-next-bought = 未支付。支付：seckill orders pay { $order }
 cli-next-changed = 制定计划后有变化的消息已跳过，请重新制定计划。
@@ -3490,10 +3492,18 @@ redis-hosts-only = 只能填主机
 redis-hosts-parameters = 问号之后只能有 sentinel_user 和 sentinel_pass
 redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%40
 redis-hosts-service = 主机之后应为哨兵的服务名
+redis-hung-up = { $reason }；{ $tls ->
+    [tls] 不使用 TLS 的服务器应写 redis:// 地址
+   *[plain] 使用 TLS 的服务器应写 rediss:// 地址
+}
 redis-key-moved = 键正在或已经从 { $address } 移走（{ $reply }），请重试
-redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
+redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），{ $code ->
+    [NOAUTH] 请在地址中写明用户和密码：redis://USER:PASSWORD@HOST 或 unix:///PATH?user=USER&pass=PASSWORD
+   *[other] 请检查地址中的用户和密码；没有设置用户的服务器不需要
+}
 redis-lost-server = { $count } 个分区（{ $numbers }）的状态未知：{ $error }
 redis-no-group = 消费组不存在，运行中的节点会重建
+redis-no-handshake = { $seconds } 秒内未完成 TLS 握手；不使用 TLS 的服务器应写 redis:// 地址
 redis-no-info = { $reason }；每个连接都要先执行 INFO：请授予该权限，或从 Redis 配置中删去对它的 rename-command
 redis-no-master = 哨兵中没有“{ $service }”的在线主节点
 redis-no-parameters-are-allowed-after = 问号之后不能有内容
@@ -3552,6 +3562,7 @@ redis-url-tls-file = 无法读取 --redis-ca、--redis-cert 或 --redis-key 的�
 redis-url-tls-unused = --redis-ca、--redis-cert 和 --redis-key 只用于加密连接，Redis 地址须以 rediss://、rediss+sentinel:// 或 rediss+cluster:// 开头；否则请去掉它们
 redis-url-unreadable = Redis 地址无法识别；形如 { $server } 或 { $socket }
 redis-url-unusable = Redis 地址不可用（{ $reason }）
+redis-wrong-login = 用户或密码不正确
 
 ## reply
 

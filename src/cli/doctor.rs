@@ -5,6 +5,7 @@ use std::{fmt::Display, fs, io::IsTerminal as _, os::unix::fs::MetadataExt as _,
 use seckill_attach::doctor::Grade;
 use seckill_engine::{
     deployment,
+    recovery::partition_repair::{self, PartitionFindings},
     telemetry::{alarms::CLOCK_SKEW_MS, snapshot::skew_side, write_probe::takes_writes},
     time_zone::{self, Zone},
 };
@@ -391,6 +392,20 @@ async fn partitions(context: &Context, report: &mut Report) {
         if let Err(error) = stream::length(&mut conn, &of).await {
             let partition = text!("cli-partition-finding", n = of.number(), finding = error);
             return report.unreachable("partitions", partition);
+        }
+    }
+    match partition_repair::all_faults(&mut context.deployment.servers()).await {
+        Err(error) => return report.failed("partitions", &error.into()),
+        Ok(faults) if faults.is_empty() => {}
+        Ok(faults) => {
+            for PartitionFindings { partition, findings } in faults {
+                for fault in findings {
+                    let (n, finding) = (partition, fault.reason());
+                    let found = text!("cli-partition-finding", n, finding);
+                    report.check("partitions", false, found, Label("cli-doctor-repair"));
+                }
+            }
+            return;
         }
     }
     report.ok("partitions", text!("cli-doctor-partitions", partitions = context.keys.count()));

@@ -73,10 +73,13 @@ impl CliError {
         Self { code: USAGE, ..Self::failed(text) }
     }
 
-    /// A file that the command cannot write.
+    /// A file that the command cannot write. That its directory does not exist is a wrong argument.
     pub(super) fn not_written(path: &Path, error: &io::Error) -> Self {
+        use io::ErrorKind::{NotADirectory, NotFound};
+        let is_wrong = matches!(error.kind(), NotFound | NotADirectory);
         let (path, error) = (path.display(), OsError::of(error));
-        Self::failed(text!("cli-file-not-written", path, error))
+        let text = text!("cli-file-not-written", path, error);
+        if is_wrong { Self::usage(text) } else { Self::failed(text) }
     }
 
     pub(super) fn unreachable(text: impl Into<Message>) -> Self {

@@ -68,7 +68,8 @@ async fn list(context: &Context, limit: usize) -> Result<u8> {
     let alive = alive(&mut conn, context).await?;
     let (keys, names) = (&context.keys, lock_names(&context.config.engine));
     let held = lock_holders::holders(&mut conn, keys, limit, &names, alive).await?;
-    context.out.answer(&held, || render(&held))
+    // A key of another program may hide a holder.
+    context.out.verdict(held.foreign.is_empty(), &held, || render(&held))
 }
 
 async fn release(
@@ -101,7 +102,10 @@ fn render(held: &Holders) -> String {
     let mut text = String::new();
     text.extend(held.foreign.iter().map(|found| format!("! {found}\n")));
     if held.locks.is_empty() {
-        return text + &Label("cli-locks-none");
+        return match held.foreign.as_slice() {
+            [] => Label("cli-locks-none").to_owned(),
+            _ => text + &Label("cli-locks-unknown"),
+        };
     }
     text.push_str(&table(&held.locks, str::to_owned).to_string());
     let shown = held.locks.len() as u64;

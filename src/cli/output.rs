@@ -158,7 +158,7 @@ pub(super) fn rows() -> clap::builder::RangedI64ValueParser<u32> {
 
 /// Maximum number of rows that are all in memory.
 pub(super) fn limit() -> clap::builder::RangedU64ValueParser<usize> {
-    clap::builder::RangedU64ValueParser::new().range(1..)
+    clap::builder::RangedU64ValueParser::new().range(1..=1_000_000)
 }
 
 /// Truncates a page that was read with one extra row; returns the key of the next page, if there is one.

@@ -58,6 +58,14 @@ impl OutputFile {
         }
     }
 
+    /// Only its owner may read it, whatever the permissions of the file that it replaces: it holds secrets.
+    pub(super) fn private(mut self) -> Self {
+        if let Out::Aside { permissions, .. } = &mut self.out {
+            *permissions = Permissions::from_mode(0o600);
+        }
+        self
+    }
+
     /// The path as the user named it.
     pub(super) fn path(&self) -> &Path {
         &self.path

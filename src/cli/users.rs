@@ -55,7 +55,7 @@ pub(super) async fn run(config: &Config, out: Output, command: UsersCommand) -> 
     let UsersCommand::Create { count, tokens, reason } = command;
     let Reason { reason } = reason.checked()?;
     // An unwritable file is reported before a user is created.
-    let mut file = OutputFile::create(tokens.clone(), Existing::Replace)?;
+    let mut file = OutputFile::create(tokens.clone(), Existing::Replace)?.private();
     let mut signals = Signals::listen()?;
     let create = async |context: &mut Context| {
         let stop = CancellationToken::new();

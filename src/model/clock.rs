@@ -113,7 +113,8 @@ impl When {
             Self::At(at) => *at,
             Self::In(span) => {
                 let end = if span.0.is_negative() { i64::MIN } else { i64::MAX };
-                add(now, span.0).unwrap_or(Millis(end))
+                // The zone was found when the text was parsed.
+                add(now, span.0).ok().flatten().unwrap_or(Millis(end))
             }
         }
     }
@@ -132,13 +133,16 @@ impl FromStr for When {
         };
         let span: jiff::Span = span.trim().parse().map_err(|_| fault())?;
         let span = if ago.is_some() { -span } else { span };
-        add(Millis::now(), span).map(|_| Self::In(span.fieldwise())).ok_or_else(fault)
+        add(Millis::now(), span)?.map(|_| Self::In(span.fieldwise())).ok_or_else(fault)
     }
 }
 
-fn add(now: Millis, span: jiff::Span) -> Option<Millis> {
-    let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(local_zone().ok()?);
-    Some(Millis(now.checked_add(span).ok()?.timestamp().as_millisecond()))
+/// `None` beyond the range of time.
+fn add(now: Millis, span: jiff::Span) -> Result<Option<Millis>, Reason> {
+    let zone = local_zone()?;
+    let end =
+        Timestamp::from_millisecond(now.0).and_then(|now| now.to_zoned(zone).checked_add(span));
+    Ok(end.ok().map(|end| Millis(end.timestamp().as_millisecond())))
 }
 
 /// The zone of local times: that of `TZ`, or of the system; UTC where the system has none.

@@ -226,6 +226,10 @@ impl Redis {
         match (tokio::time::timeout(CONNECT_TIMEOUT, connecting).await, node) {
             (Ok(connected), _) => connected,
             (Err(_), Some((cluster, node))) => Err(cluster.note_silent(node, CONNECT_TIMEOUT_MS)),
+            (Err(_), None) if is_tls(&client) => {
+                let seconds = CONNECT_TIMEOUT_MS / 1_000;
+                Err(RedisError::Away { address, detail: reason!("redis-no-handshake", seconds) })
+            }
             (Err(_), None) => Err(RedisError::Silent { address, millis: CONNECT_TIMEOUT_MS }),
         }
     }
@@ -242,7 +246,7 @@ impl Redis {
         let mut connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| RedisError::from_redis(&error, &address))?;
+            .map_err(|error| RedisError::at_connect(&error, &address, is_tls(client)))?;
         // A user who may not set a name works without one; a migration then takes its reads for those of a service.
         let name = cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME).take();
         if let Err(error) = name.query_async::<()>(&mut connection).await {
@@ -290,6 +294,10 @@ impl Redis {
         let product = own.unwrap_or_else(|| format!("redis {version}"));
         Ok(ServerInfo { product, run_id: info.get("run_id").unwrap_or_default() })
     }
+}
+
+fn is_tls(client: &Client) -> bool {
+    matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
 }
 
 #[cfg(test)]

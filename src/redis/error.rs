@@ -45,7 +45,7 @@ pub enum RedisError {
         reply: Reason,
     },
     /// Missing or wrong credentials.
-    #[error("{}", text!("redis-login", address = .address, reason = .detail))]
+    #[error("{}", text!("redis-login", address = .address, reason = .detail, code = code_of(.detail).unwrap_or_default()))]
     Login {
         /// Address.
         address: String,
@@ -146,12 +146,41 @@ impl RedisError {
             };
         }
         match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Login { address, detail: quoted() },
+            // The library replaces the reply of the server by a text of its own.
+            ErrorKind::AuthenticationFailed => {
+                Self::Login { address, detail: reason!("redis-wrong-login") }
+            }
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply(None),
             _ if is_certificate_rejected(error) => Self::Certificate { address, detail: text },
             _ if is_client_rejected(error) => Self::ClientCertificate { address, detail: text },
             ErrorKind::InvalidClientConfig => Self::unusable_url(text),
             _ => Self::Away { address, detail: reason_of(error) },
+        }
+    }
+
+    /// Why a connection to `address`, with or without TLS, could not be opened. A server that expects the other hangs up, or
+    /// waits for more.
+    pub(super) fn at_connect(error: &DriverError, address: &str, has_tls: bool) -> Self {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        let hung_up = [BrokenPipe, ConnectionReset, UnexpectedEof];
+        // The library replaces the reply of a server that has no database of this number.
+        if matches!(error.kind(), ErrorKind::Server(_)) && server_error(error).is_none() {
+            return Self::unusable_url(plain(error));
+        }
+        match Self::from_redis(error, address) {
+            Self::Away { address, detail }
+                if io_error(error).is_some_and(|it| hung_up.contains(&it.kind())) =>
+            {
+                Self::Away {
+                    address,
+                    detail: reason!(
+                        "redis-hung-up",
+                        tls = if has_tls { "tls" } else { "plain" },
+                        reason = detail
+                    ),
+                }
+            }
+            error => error,
         }
     }
 

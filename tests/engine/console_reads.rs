@@ -11,9 +11,11 @@ use seckill_engine::{
         group::{GroupAction, Preview, To},
     },
     fault_injection,
+    locks::{LockName, Locks, Timing},
     orders::{Location, decode},
     recovery::repair::Repaired,
     servers::Servers,
+    survey,
     telemetry::{
         OrdersView, Snapshot, StreamView,
         snapshot::{AlarmKind, DeliveryState, NodeState, PendingLine},
@@ -25,10 +27,13 @@ use seckill_model::{
     OrderStatus, Outcome, ShardId, UserId, Verdict, ledger::Finding,
 };
 use seckill_redis::{
-    Connection, Layout, Redis, RedisError, stream,
+    Connection, Layout, Redis, RedisError,
+    keys::replay_of,
+    stream::{self, ReadFrom},
     stream_stats::{read_partition, read_stats},
 };
 use seckill_store::fault_injection::Ill;
+use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -155,7 +160,7 @@ async fn dropped_entries_are_counted_until_they_are_rebuilt() {
         let add = [&["XADD", &orders, entry][..], &fields].concat();
         server.query::<()>(&add);
     }
-    let from = stream::ReadFrom::New(Duration::from_secs(1));
+    let from = ReadFrom::New(Duration::from_secs(1));
     assert_eq!(stream::read_group(&mut conn, &of, "n/1", from, 9).await.unwrap().len(), 2);
     server.query::<()>(&["XDEL", &orders, "1-0"]);
     let counted = async |conn: &mut Connection| {
@@ -184,7 +189,7 @@ async fn a_claim_finds_entries_with_gaps_between_them_and_counts_a_delivery() {
         let fields = ["userId", &user, "voucherId", "1", "id", &user];
         server.query::<()>(&[&["XADD", &of.orders(), &entry][..], &fields].concat());
     }
-    let from = stream::ReadFrom::New(Duration::from_secs(1));
+    let from = ReadFrom::New(Duration::from_secs(1));
     let read = stream::read_group(&mut conn, &of, "n/1", from, 99).await.unwrap();
     let done = read.iter().map(|it| it.entry).filter(|it| ![1, 2, 20, 30].contains(&it.millis));
     assert_eq!(stream::acknowledge(&mut conn, &of, done).await.unwrap(), 26);
@@ -638,4 +643,35 @@ async fn keys_of_another_program_are_named() {
     let error = conn.query::<Vec<String>>(redis::cmd("HGETALL").arg(&buyers)).await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains(&buyers) && error.contains("RENAME"), "{error}");
+}
+
+/// While SQL makes it wait, an operator claims no entries; its consumer is alive as long as its lock is renewed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entries_of_an_operator_that_waits_are_not_those_of_a_dead_node() {
+    let mut world = World::with(|settings| settings.node_dead_ms = 2_000).await;
+    world.create(sale(5)).await;
+    world.stop_node().await;
+    world.add_entry(&["userId", "7", "voucherId", "1", "id", "9"]).await;
+    let (deployment, consumer) = (world.deployment(), replay_of("desk"));
+    let mut conn = world.redis.connection();
+    let all = ReadFrom::New(Duration::from_millis(100));
+    stream::read_group(&mut conn, &world.keys.home(), &consumer, all, 9).await.unwrap();
+    let (locks, keeper) = Locks::new(&world.redis, world.keys.clone(), "desk", Timing::default());
+    let stop = CancellationToken::new();
+    let keeping = tokio::spawn(keeper.run(stop.clone()));
+    let guard = locks.try_lock(&LockName::new("operator").unwrap(), "a test").await.unwrap();
+    let seen = async || {
+        let snapshot = survey::settled(&deployment, true).await.snapshot;
+        let dead = |it: &AlarmKind| matches!(it, AlarmKind::DeadConsumer { .. });
+        let is_alarm = snapshot.alarms.iter().any(|it| dead(&it.kind));
+        let line = snapshot.stream.unwrap().consumers.into_iter().find(|it| it.name == consumer);
+        line.map(|it| (it.alive, it.idle_ms > 2_000, is_alarm))
+    };
+    world.until("it is idle", async || seen().await == Some((true, true, false))).await;
+    guard.release().await.unwrap();
+    world
+        .until("its entries are an alarm", async || seen().await == Some((false, true, true)))
+        .await;
+    stop.cancel();
+    keeping.await.unwrap();
 }

@@ -1,7 +1,9 @@
 //! What survives what, and what `doctor` says of it: with the real program and servers of each kind.
 
+use std::net::TcpListener;
+
 use crate::support::{
-    PATIENCE, Seckill, TestCluster, TestRedis, TestSentinels, wait_until_blocking,
+    PATIENCE, Seckill, TestCluster, TestRedis, TestSentinels, refused, wait_until_blocking,
 };
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 
@@ -285,8 +287,40 @@ fn a_redis_that_refuses_writes_is_reported_by_status_and_doctor() {
 fn a_lock_that_another_program_has_overwritten_is_listed() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     server.query::<()>(&["SET", "lock:job:close-overdue", "x"]);
-    let result = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(0).stdout;
+    let result = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(1).stdout;
     assert!(result.contains("'lock:job:close-overdue' holds a string"), "{result}");
+    // Of the index of all locks, nothing can be said; 'doctor' names it as well.
+    server.query::<()>(&["DEL", "lock:job:close-overdue"]);
+    server.query::<()>(&["SET", "locks", "x"]);
+    let result = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(1).stdout;
+    assert!(result.contains("'locks' holds a string"), "{result}");
+    assert!(result.contains("holders are unknown") && !result.contains("No locks"), "{result}");
+    let report = home.run(&["--redis", &server.url(), "doctor"]).expect_code(1).stdout;
+    assert!(report.contains("the key 'locks' in Redis holds a string"), "{report}");
+    assert!(report.contains("audit --repair"), "{report}");
+    home.run(&["--redis", &server.url(), "audit", "--repair", "--yes"]).expect_code(0);
+    let result = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(0).stdout;
+    assert!(result.contains("No locks are held."), "{result}");
+}
+
+/// What a server replies while a connection is opened is no outage: the URL is wrong.
+#[test]
+fn a_url_that_does_not_fit_its_server_is_named_with_what_fits() {
+    let (home, server) = (Seckill::new(), TestRedis::setup().tcp().start());
+    let url = server.url();
+    let list = |url: &str| home.run(&["--redis", url, "locks", "list"]);
+    refused(list(&format!("{url}/99")), 2, "DB index is out of range");
+    refused(list(&url.replace("redis://", "rediss://")), 3, "needs a redis:// URL");
+    server.query::<()>(&["CONFIG", "SET", "requirepass", "secret"]);
+    refused(list(&url), 3, "put the user and password into the URL");
+    let wrong = list(&url.replace("redis://", "redis://:wrong@"));
+    refused(wrong, 3, "check the user and password in the URL");
+    // One that hangs up on what is no handshake, as a server with TLS does.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let hang_up = std::thread::spawn(move || drop(listener.accept()));
+    refused(list(&format!("redis://{address}")), 3, "needs a rediss:// URL");
+    hang_up.join().unwrap();
 }
 
 /// Without a node, the repair of an operator does what a node would.

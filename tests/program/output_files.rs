@@ -37,8 +37,15 @@ fn a_failed_command_leaves_the_file_that_it_was_to_replace() {
     let left: Vec<_> = fs::read_dir(file.parent().unwrap()).unwrap().flatten().collect();
     assert!(!left.iter().any(|it| it.file_name().to_string_lossy().starts_with(".seckill-")));
 
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     home.run(&create).expect_code(0);
     assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 3);
+    assert_eq!(mode(&file), 0o600, "who has a token is logged in");
+
+    // No file can be there.
+    for command in [&["incident", "--yes", "--out"][..], &["users", "create", "--tokens"]] {
+        home.run(&[command, &["/nowhere/file"]].concat()).expect_code(2);
+    }
 }
 
 #[test]

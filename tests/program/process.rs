@@ -143,6 +143,7 @@ fn a_time_zone_that_is_unknown_is_an_error_and_a_new_sale_says_when_it_sells() {
         refused(create(zone, "2099-12-11 20:00"), 2, zone);
         // Also where no time is read: those that are shown would be wrong.
         refused(create(zone, "2099-12-11T20:00:00Z"), 2, zone);
+        refused(create(zone, "+10m"), 2, zone);
     }
     refused(create("Europe/Berlin", "2099-03-29 02:30"), 2, "does not exist");
     refused(create("Europe/Berlin", "2099-10-25 02:30"), 2, "2099-10-25T02:30:00+02:00");

@@ -17,13 +17,16 @@ use seckill_model::{
 };
 use seckill_redis::{
     Connection, Layout, RedisError,
+    keys::{is_replay, node_of},
     lock_holders::Holders,
     nodes::NodeState,
     stream_stats::{ConsumerStats, RedisStats, SaleStats},
 };
 use seckill_store::{AuditEntry, Sales, SharedStore, StoreError, UnreadableSale};
 
-use crate::{EngineError, Result, deployment::Deployment, servers::Servers};
+use crate::{
+    EngineError, Result, commands::operator_lock, deployment::Deployment, servers::Servers,
+};
 
 use self::set_back::SetBack;
 
@@ -462,6 +465,13 @@ impl Collector {
     fn is_alive(&self, consumer: &str) -> bool {
         let stats = self.stats.as_ref();
         stats.is_some_and(|stats| stats.works(consumer, self.node_dead_ms))
+            || (is_replay(consumer) && self.is_operated(node_of(consumer)))
+    }
+
+    /// Whether an operator on `node` works, under a lock that is renewed: it claims no entries while it waits for SQL.
+    fn is_operated(&self, node: &str) -> bool {
+        let mut locks = self.locks.iter().flat_map(|locks| &locks.locks);
+        locks.any(|lock| lock.name == operator_lock::NAME && lock.node == node && !lock.orphan)
     }
 
     fn consumers(&self, stats: &RedisStats) -> Vec<ConsumerLine> {
