@@ -47,20 +47,18 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local old = string.format('%.0f-0', math.max(0, now - tonumber(ARGV[1])))
-local floor, held = old, false
-if earlier(needed, old) then
-  floor, held = needed, needed
-end
+local floor = earlier(needed, old) and needed or old
 local most = tonumber(ARGV[2])
 local trimmed = redis.call('XTRIM', KEYS[1], 'MINID', '~', floor, 'LIMIT', most)
+-- The first entry that a group needs: there is none at the end of a stream, whose next ID is not the ID of an entry.
+local first = redis.call('XRANGE', KEYS[1], needed, '+', 'COUNT', 1)[1]
+local held = first and earlier(first[1], old)
 local excess = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[3])
 if excess > 0 and trimmed < most then
   -- By number, but still by ID: MAXLEN would not stop at entries that a group needs.
   trimmed = trimmed + redis.call('XTRIM', KEYS[1], 'MINID', '~', needed, 'LIMIT', math.min(excess, most - trimmed))
   local left = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[3])
-  local first = left > 0 and redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
-  if first and not earlier(first[1], needed) then
-    held = needed
-  end
+  local oldest = left > 0 and redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+  held = held or (oldest and not earlier(oldest[1], needed))
 end
-return {trimmed, held}
+return {trimmed, held and first and first[1] or false}

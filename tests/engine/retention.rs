@@ -48,6 +48,10 @@ async fn a_stream_is_trimmed_by_number_but_never_beyond_what_a_group_needs() {
     assert!((500..700).contains(&length(&world, &orders)), "{}", length(&world, &orders));
     let done = trim(&world, |settings| settings.jobs.keep_stream_ms = 0).await;
     assert!(done.entries > 0 && length(&world, &orders) < 200, "{done:?}");
+    assert_eq!(done.held, None, "the group has acknowledged all");
+    world.server.query::<u64>(&["XTRIM", &orders, "MAXLEN", "0"]);
+    let done = trim(&world, |settings| settings.jobs.keep_stream_ms = 0).await;
+    assert_eq!((done.entries, done.held), (0, None), "the stream is empty");
     world.balanced().await;
 }
 
