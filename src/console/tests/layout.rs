@@ -299,3 +299,24 @@ fn enter_opens_the_detail_of_every_view_in_the_smallest_window_or_says_why_not()
     tui.assert_status("a consumer has no details beyond its row").press("c");
     assert!(!tui.app.views.stream.entries.controls.detail);
 }
+
+/// A count of consumers without the name of one says nothing.
+#[test]
+fn a_row_for_one_consumer_names_it_and_counts_the_others() {
+    let mut snapshot = normal();
+    if let Some(stream) = &mut snapshot.stream {
+        let first = stream.consumers[0].clone();
+        stream
+            .consumers
+            .extend((2..9).map(|it| ConsumerLine { name: format!("till/{it}"), ..first.clone() }));
+    }
+    let (mut tui, mut alone) = (Tui::new(snapshot), 0);
+    for height in 20..45 {
+        let screen = tui.screen_at(110, height);
+        let Some(at) = screen.lines().position(|line| line.contains("CONSUMERS")) else { continue };
+        let line = screen.lines().nth(at).unwrap_or_default();
+        assert!(line.contains("node-b/1"), "{height} rows:\n{screen}");
+        alone += u32::from(line.contains("and 8 more"));
+    }
+    assert!(alone > 0, "some heights have room for one");
+}

@@ -101,7 +101,12 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene, stream: &StreamLine) {
     if all.is_empty() {
         Span::styled(Label("common-none"), theme.soft).render(area, buffer);
     }
-    let shown = if all.len() > rows { rows.saturating_sub(1) } else { all.len() };
+    let shown = if all.len() > rows { rows.saturating_sub(1).max(1) } else { all.len() };
+    let more = (shown < all.len()).then(|| text!("console-and-more", count = all.len() - shown));
+    // Below the last one, or beside the only one that fits.
+    let (below, beside) = if rows == 1 { (None, more) } else { (more, None) };
+    let room = beside.as_ref().map_or(0, |more| width(more) as u16 + 1);
+    let [area, rest] = Layout::horizontal([Fill(1), Length(room)]).areas(area);
     let rates = if area.width >= 40 { 9 } else { 0 };
     let names = area.width.saturating_sub(24 + rates).clamp(8, 30);
     let lines = all.iter().take(shown).map(|consumer| {
@@ -127,10 +132,9 @@ fn list(area: Rect, buffer: &mut Buffer, scene: &Scene, stream: &StreamLine) {
     });
     let widths = [1, names, 7, rates, 9].map(Length);
     Widget::render(Table::new(lines, widths), area, buffer);
-    if shown < all.len() {
-        let more = text!("console-and-more", count = all.len() - shown);
-        let last = area.rows().nth(shown).unwrap_or_default();
-        Span::styled(more, theme.soft).render(last, buffer);
+    let last = area.rows().nth(shown).unwrap_or_default();
+    for (more, place) in [(below, last), (beside, rest)] {
+        Span::styled(more.unwrap_or_default(), theme.soft).render(place, buffer);
     }
 }
 
