@@ -577,6 +577,17 @@ async fn mariadb_rolls_back_what_a_killed_process_began() {
     let store = open(&url).await;
     let voucher = sale_of(&store, 1).await;
     assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
+
+    // Before the first table: only the record of its migration is there.
+    let url = server.database().await;
+    let name = url.split(['/', '?']).nth(3).unwrap().to_owned();
+    let record = "CREATE TABLE _sqlx_migrations (version BIGINT PRIMARY KEY, description TEXT NOT NULL, \
+                  installed_on TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, success BOOLEAN NOT NULL, \
+                  checksum BLOB NOT NULL, execution_time BIGINT NOT NULL); \
+                  INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                  VALUES (1, 'init', FALSE, 'x', -1)";
+    server.run(&name, record).await;
+    sale_of(&open(&url).await, 1).await;
 }
 
 /// A schema that precedes that of the tables, which PostgreSQL would use for new ones.

@@ -178,7 +178,9 @@ where
             D::lock_schema(&mut conn, settings).await?;
             // Another process may have upgraded it meanwhile.
             found = examine::<D>(&mut conn, opening, &shown).await?;
-            if D::MIGRATIONS_REPEAT && matches!(found, Some(State::Older(_))) {
+            // Also before the first table, which follows the record of its migration.
+            let has_record = D::tables(&mut conn).await?.iter().any(|it| it == schema::MIGRATIONS);
+            if D::MIGRATIONS_REPEAT && found.is_some() && has_record {
                 let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
                 prepare::<D>(&mut conn, &[unfinished]).await?;
             }
