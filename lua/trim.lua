@@ -30,17 +30,24 @@ local function earlier(a, b)
   return am < bm or (am == bm and an < bn)
 end
 
-local needed = false
+local needed, pending = false, false
 for _, group in ipairs(groups) do
   -- The oldest pending entry; without one, entries up to the last delivered one may be trimmed.
   local oldest = redis.call('XPENDING', KEYS[1], field(group, 'name'))[2]
+  local is_pending = oldest and true
   if not oldest then
     local ms, number = parts(field(group, 'last-delivered-id'))
     -- A rewound group is at the end of a millisecond, a sequence number that Lua cannot increment.
-    oldest = number < 2 ^ 53 and string.format('%.0f-%.0f', ms, number + 1) or string.format('%.0f-0', ms + 1)
+    if number < 2 ^ 53 then
+      oldest = string.format('%.0f-%.0f', ms, number + 1)
+    elseif ms + 1 < 2 ^ 64 then
+      oldest = string.format('%.0f-0', ms + 1)
+    else
+      oldest = '18446744073709551615-18446744073709551615'
+    end
   end
   if not needed or earlier(oldest, needed) then
-    needed = oldest
+    needed, pending = oldest, is_pending
   end
 end
 
@@ -51,8 +58,12 @@ local floor = earlier(needed, old) and needed or old
 local most = tonumber(ARGV[2])
 local trimmed = redis.call('XTRIM', KEYS[1], 'MINID', '~', floor, 'LIMIT', most)
 -- The first entry that a group needs: there is none at the end of a stream, whose next ID is not the ID of an entry.
-local first = redis.call('XRANGE', KEYS[1], needed, '+', 'COUNT', 1)[1]
-local held = first and earlier(first[1], old)
+local first = pending and needed
+if not pending then
+  local after = redis.call('XRANGE', KEYS[1], needed, '+', 'COUNT', 1)[1]
+  first = after and after[1]
+end
+local held = first and earlier(first, old)
 local excess = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[3])
 if excess > 0 and trimmed < most then
   -- By number, but still by ID: MAXLEN would not stop at entries that a group needs.
@@ -61,4 +72,4 @@ if excess > 0 and trimmed < most then
   local oldest = left > 0 and redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
   held = held or (oldest and not earlier(oldest[1], needed))
 end
-return {trimmed, held and first and first[1] or false}
+return {trimmed, held and first or false}

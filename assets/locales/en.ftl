@@ -2668,7 +2668,7 @@ event-clock-skew = the clock of Redis is { $seconds } s { $side ->
    *[behind] behind
 } that of { $of ->
     [database] the database
-   *[node] this node
+   *[node] node { $node }
 }
 event-dead-holds = dead, holds { $pending ->
     [one] 1 entry
@@ -3997,7 +3997,7 @@ redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
 redis-hung-up = { $reason }; { $tls ->
     [tls] a server without TLS needs a redis:// URL
-   *[plain] a server with TLS needs a rediss:// URL
+   *[plain] it has too many clients, or uses TLS, and needs a rediss:// URL
 }
 redis-key-moved = a key is moving or has moved away from { $address } ({ $reply }); try again
 redis-login = Redis at { $address } rejects the login ({ $reason }); { $code ->
@@ -4009,7 +4009,7 @@ redis-lost-server = { $count ->
    *[other] the states of partitions { $numbers } are unknown
 }: { $error }
 redis-no-group = the consumer group is missing; a running node recreates it
-redis-no-handshake = no TLS handshake within { $seconds } s; a server without TLS needs a redis:// URL
+redis-no-handshake = no reply to a TLS handshake within { $seconds } s: it hangs, or does not use TLS, and needs a redis:// URL
 redis-no-info = { $reason }; each connection begins with INFO: grant it to the user of the URL (+info), or remove its 'rename-command' from the configuration of Redis
 redis-no-master = its sentinels report no live primary for '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?

@@ -2355,7 +2355,7 @@ error-unchecked = 无法得知 Redis 中 #{ $sale } 的版本是否更新：Redi
 
 event-clock-skew = Redis 的时钟比{ $of ->
     [database] 数据库
-   *[node] 本节点
+   *[node] 节点 { $node } {""}
 }{ $side ->
     [ahead] 快
    *[behind] 慢
@@ -3494,7 +3494,7 @@ redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%4
 redis-hosts-service = 主机之后应为哨兵的服务名
 redis-hung-up = { $reason }；{ $tls ->
     [tls] 不使用 TLS 的服务器应写 redis:// 地址
-   *[plain] 使用 TLS 的服务器应写 rediss:// 地址
+   *[plain] 连接数已满，或该服务器使用 TLS，应写 rediss:// 地址
 }
 redis-key-moved = 键正在或已经从 { $address } 移走（{ $reply }），请重试
 redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），{ $code ->
@@ -3503,7 +3503,7 @@ redis-login = { $address } 的 Redis 拒绝登录（{ $reason }），{ $code ->
 }
 redis-lost-server = { $count } 个分区（{ $numbers }）的状态未知：{ $error }
 redis-no-group = 消费组不存在，运行中的节点会重建
-redis-no-handshake = { $seconds } 秒内未完成 TLS 握手；不使用 TLS 的服务器应写 redis:// 地址
+redis-no-handshake = { $seconds } 秒内未回应 TLS 握手：服务器卡死，或不使用 TLS，应写 redis:// 地址
 redis-no-info = { $reason }；每个连接都要先执行 INFO：请授予该权限，或从 Redis 配置中删去对它的 rename-command
 redis-no-master = 哨兵中没有“{ $service }”的在线主节点
 redis-no-parameters-are-allowed-after = 问号之后不能有内容

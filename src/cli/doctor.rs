@@ -4,6 +4,7 @@ use std::{fmt::Display, fs, io::IsTerminal as _, os::unix::fs::MetadataExt as _,
 
 use seckill_attach::doctor::Grade;
 use seckill_engine::{
+    commands::command_handler::lock_names,
     deployment,
     recovery::partition_repair::{self, PartitionFindings},
     telemetry::{alarms::CLOCK_SKEW_MS, snapshot::skew_side, write_probe::takes_writes},
@@ -19,6 +20,7 @@ use seckill_redis::{
     HOME, RedisError,
     commands::{self, Denied},
     data_dir::DataDir,
+    lock_holders::foreign_locks,
     permissions::others_may,
     server_binary::{self, ServerBinary},
     stream,
@@ -405,6 +407,16 @@ async fn partitions(context: &Context, report: &mut Report) {
                     report.check("partitions", false, found, Label("cli-doctor-repair"));
                 }
             }
+            return;
+        }
+    }
+    let names = lock_names(&context.config.engine);
+    match foreign_locks(&mut conn, &context.keys, &names).await {
+        Err(error) => return report.failed("partitions", &error.into()),
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => {
+            let named: Vec<String> = found.iter().map(ToString::to_string).collect();
+            report.add("partitions", Grade::Problem, named.join(" "), None);
             return;
         }
     }

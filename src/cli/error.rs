@@ -73,13 +73,20 @@ impl CliError {
         Self { code: USAGE, ..Self::failed(text) }
     }
 
-    /// A file that the command cannot write. That its directory does not exist is a wrong argument.
+    /// A file that the command cannot write.
     pub(super) fn not_written(path: &Path, error: &io::Error) -> Self {
-        use io::ErrorKind::{NotADirectory, NotFound};
-        let is_wrong = matches!(error.kind(), NotFound | NotADirectory);
         let (path, error) = (path.display(), OsError::of(error));
-        let text = text!("cli-file-not-written", path, error);
-        if is_wrong { Self::usage(text) } else { Self::failed(text) }
+        Self::failed(text!("cli-file-not-written", path, error))
+    }
+
+    /// The same before the command has done anything: that its directory does not exist is a wrong argument.
+    pub(super) fn not_made(path: &Path, error: &io::Error) -> Self {
+        use io::ErrorKind::{NotADirectory, NotFound};
+        let code = match error.kind() {
+            NotFound | NotADirectory => USAGE,
+            _ => FAILED,
+        };
+        Self { code, ..Self::not_written(path, error) }
     }
 
     pub(super) fn unreachable(text: impl Into<Message>) -> Self {

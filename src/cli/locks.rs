@@ -4,7 +4,7 @@ use clap::Subcommand;
 use seckill_engine::{
     Command, EngineError, LockName, commands::command_handler::lock_names, locks::LockError,
 };
-use seckill_model::{Label, Millis, text};
+use seckill_model::{ForeignKey, Label, Millis, text};
 use seckill_redis::{
     Connection,
     lock_holders::{self, Holder, Holders},
@@ -102,10 +102,10 @@ fn render(held: &Holders) -> String {
     let mut text = String::new();
     text.extend(held.foreign.iter().map(|found| format!("! {found}\n")));
     if held.locks.is_empty() {
-        return match held.foreign.as_slice() {
-            [] => Label("cli-locks-none").to_owned(),
-            _ => text + &Label("cli-locks-unknown"),
-        };
+        // Without the index, only some of the held locks are found.
+        let is_complete = held.foreign.iter().all(ForeignKey::is_lock);
+        let found = if is_complete { Label("cli-locks-none") } else { Label("cli-locks-unknown") };
+        return text + &found;
     }
     text.push_str(&table(&held.locks, str::to_owned).to_string());
     let shown = held.locks.len() as u64;

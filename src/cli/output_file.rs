@@ -54,7 +54,10 @@ impl OutputFile {
         match open(&path, existing) {
             Ok(Some(out)) => Ok(Self { path, existing, out }),
             Ok(None) => Err(CliError::usage(text!("cli-file-no-file", path = path.display()))),
-            Err(error) => Err(not_written(&path, existing, &error)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Err(not_written(&path, existing, &error))
+            }
+            Err(error) => Err(CliError::not_made(&path, &error)),
         }
     }
 

@@ -344,13 +344,13 @@ fn recorded<'a>(kind: &'a AlarmKind, node: &'a str) -> Option<(&'a str, Event)> 
         }
         AlarmKind::ClockSkew { of, ahead_ms } => {
             let (side, seconds) = (skew_side(*ahead_ms), ahead_ms.unsigned_abs() / 1_000);
-            let subject = match of {
-                ClockOf::Host => node,
-                ClockOf::Database => "clock",
-                ClockOf::Node(name) => name,
+            let (subject, node) = match of {
+                ClockOf::Host => (node, node),
+                ClockOf::Database => ("clock", ""),
+                ClockOf::Node(name) => (name.as_str(), name.as_str()),
             };
             let of: &str = of.into();
-            (subject, reason!("event-clock-skew", of, side, seconds))
+            (subject, reason!("event-clock-skew", of, node, side, seconds))
         }
         AlarmKind::TimeZonesDiffer { zones } => {
             let zones = zones.iter().map(|(node, zone)| format!("{node} {zone}"));

@@ -231,16 +231,18 @@ impl Node {
     async fn leave(&self, in_time: bool) -> Result<()> {
         let Operator { deployment, node, .. } = &self.operator;
         let mut conn = deployment.redis.connection();
+        let dead_ms = deployment.settings.node_dead_ms;
         for of in deployment.keys.partitions() {
             let run = conn.run_id(&of.nodes()).await?;
             let mut leave = scripts::LEAVE.prepare_invoke();
             leave.key(of.nodes()).key(of.instances()).key(of.reconciled()).key(of.http());
             leave.key(of.stopped()).key(of.reports()).arg(node).arg(&self.instance);
-            let dead_ms = deployment.settings.node_dead_ms;
             leave.arg(if in_time { &run } else { "" }).arg(dead_ms);
             conn.invoke::<u64>(&leave).await?;
-            // It must leave the other partitions although SQL does not reply.
-            let _ = Dates::close(&deployment.store, &mut conn, &of, dead_ms).await;
+        }
+        // Only then: SQL may not reply.
+        for of in deployment.keys.partitions() {
+            Dates::close(&deployment.store, &mut conn, &of, dead_ms).await?;
         }
         Ok(())
     }

@@ -2,14 +2,17 @@
 
 use std::str::FromStr;
 
-use jiff::tz::TimeZone;
-use seckill_model::{Reason, reason::reason, serde_as_text};
+use jiff::{Timestamp, tz::TimeZone};
+use seckill_model::{Millis, Reason, reason::reason, serde_as_text};
 use seckill_store::SharedStore;
 
 use crate::{EngineError, Result};
 
 /// Key of its name among the settings in SQL.
 const SETTING: &str = "time_zone";
+
+/// Changes of the offset that are compared: those of the next years.
+const CHANGES: usize = 8;
 
 /// A time zone with a name in the IANA database, for example `Asia/Shanghai`.
 #[derive(Clone, Debug, PartialEq, derive_more::Display)]
@@ -25,6 +28,18 @@ impl Zone {
 
     pub(crate) fn get(&self) -> &TimeZone {
         &self.0
+    }
+
+    /// Whether both have the same offset at each time from `now` on, as far as their next changes show: a zone may have
+    /// several names.
+    pub(crate) fn is_like(&self, other: &Self, now: Millis) -> bool {
+        let Ok(now) = Timestamp::from_millisecond(now.0) else { return self == other };
+        let changes = |Self(zone): &Self| {
+            let next = zone.following(now).take(CHANGES);
+            let next: Vec<_> = next.map(|it| (it.timestamp(), it.offset())).collect();
+            (zone.to_offset(now), next)
+        };
+        changes(self) == changes(other)
     }
 }
 
@@ -73,6 +88,24 @@ pub(crate) async fn agree(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zones_with_the_same_rules_are_alike() {
+        let alike = |one: &str, other: &str| {
+            one.parse::<Zone>().unwrap().is_like(&other.parse().unwrap(), Millis(1_795_000_000_000))
+        };
+        for (one, other) in [
+            ("UTC", "Etc/UTC"),
+            ("Asia/Kolkata", "Asia/Calcutta"),
+            ("PRC", "Asia/Shanghai"),
+            ("Europe/Berlin", "Europe/Paris"),
+        ] {
+            assert!(alike(one, other), "{one} {other}");
+        }
+        for (one, other) in [("UTC", "Europe/London"), ("Asia/Kolkata", "Asia/Shanghai")] {
+            assert!(!alike(one, other), "{one} {other}");
+        }
+    }
 
     #[test]
     fn a_zone_has_a_name_of_the_database() {

@@ -3,7 +3,13 @@
 //! A connection records which server process it talks to: a reply is valid only while that process lives. Commands go
 //! through a `Connection`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt as _};
 use redis::{
@@ -36,6 +42,8 @@ pub struct Redis {
     address: String,
     /// The data directory of this process.
     dir: Option<DataDir>,
+    /// Whether a server has answered since the process began.
+    was_connected: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,19 +93,30 @@ impl Redis {
             Some(tls) => tls::secured(info, tls),
             None => Ok(info),
         };
+        let was_connected = Arc::default();
         match url::read(url)? {
             Target::Server(info) => Self::one(secured(info)?, Source::Server),
             Target::Sentinels { sentinels, service, login, address } => {
                 let sentinels =
                     sentinels.into_iter().map(secured).collect::<Result<Vec<_>, _>>()?;
                 let found = Sentinels::new(sentinels, service, login, address.clone(), tls);
-                Ok(Self { source: Source::Sentinels(Arc::new(found)), address, dir: None })
+                Ok(Self {
+                    source: Source::Sentinels(Arc::new(found)),
+                    address,
+                    dir: None,
+                    was_connected,
+                })
             }
             Target::Cluster { seeds, address } => {
                 let seeds = seeds.into_iter().map(secured).collect::<Result<Vec<_>, _>>()?;
                 let found = Cluster::new(seeds, address.clone())
                     .ok_or_else(|| url::wrong_cluster(reason!("redis-hosts-none")))?;
-                Ok(Self { source: Source::Cluster(Arc::new(found)), address, dir: None })
+                Ok(Self {
+                    source: Source::Cluster(Arc::new(found)),
+                    address,
+                    dir: None,
+                    was_connected,
+                })
             }
         }
     }
@@ -124,7 +143,8 @@ impl Redis {
     fn one(info: ConnectionInfo, source: impl FnOnce(Client) -> Source) -> Result<Self> {
         let address = info.addr().to_string();
         let client = Client::open(info).map_err(|_| url::unreadable())?;
-        Ok(Self { source: source(client), address, dir: None })
+        let was_connected = Arc::default();
+        Ok(Self { source: source(client), address, dir: None, was_connected })
     }
 
     /// Address without user and password.
@@ -222,11 +242,13 @@ impl Redis {
             cluster.check_silent(node)?;
         }
         let (client, address) = self.client(node.map(|(_, node)| node)).await?;
+        // Later, the URL has been right.
+        let is_first = !self.was_connected.load(Ordering::Relaxed);
         let connecting = self.log_in(&client, address.clone(), answer);
         match (tokio::time::timeout(CONNECT_TIMEOUT, connecting).await, node) {
             (Ok(connected), _) => connected,
             (Err(_), Some((cluster, node))) => Err(cluster.note_silent(node, CONNECT_TIMEOUT_MS)),
-            (Err(_), None) if is_tls(&client) => {
+            (Err(_), None) if is_first && is_tls(&client) => {
                 let seconds = CONNECT_TIMEOUT_MS / 1_000;
                 Err(RedisError::Away { address, detail: reason!("redis-no-handshake", seconds) })
             }
@@ -246,13 +268,23 @@ impl Redis {
         let mut connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| RedisError::at_connect(&error, &address, is_tls(client)))?;
+            .map_err(|error| {
+                let has_tls = is_tls(client);
+                match client.get_connection_info().addr() {
+                    ConnectionAddr::Unix(_) => RedisError::from_redis(&error, &address),
+                    _ if self.was_connected.load(Ordering::Relaxed) => {
+                        RedisError::from_redis(&error, &address)
+                    }
+                    _ => RedisError::at_connect(&error, &address, has_tls),
+                }
+            })?;
         // A user who may not set a name works without one; a migration then takes its reads for those of a service.
         let name = cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME).take();
         if let Err(error) = name.query_async::<()>(&mut connection).await {
             tracing::debug!(%error, "the connection has no name");
         }
         let info = self.identify(&mut connection, &address).await?;
+        self.was_connected.store(true, Ordering::Relaxed);
         Ok(Connected { connection, info, address })
     }
 

@@ -154,33 +154,42 @@ impl RedisError {
             _ if is_certificate_rejected(error) => Self::Certificate { address, detail: text },
             _ if is_client_rejected(error) => Self::ClientCertificate { address, detail: text },
             ErrorKind::InvalidClientConfig => Self::unusable_url(text),
+            ErrorKind::Server(_) => Self::at_select(address, text),
             _ => Self::Away { address, detail: reason_of(error) },
         }
     }
 
-    /// Why a connection to `address`, with or without TLS, could not be opened. A server that expects the other hangs up, or
-    /// waits for more.
+    /// Why a first connection to `address`, with or without TLS, could not be opened. A server that expects the other hangs
+    /// up, or waits for more.
     pub(super) fn at_connect(error: &DriverError, address: &str, has_tls: bool) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         let hung_up = [BrokenPipe, ConnectionReset, UnexpectedEof];
-        // The library replaces the reply of a server that has no database of this number.
-        if matches!(error.kind(), ErrorKind::Server(_)) && server_error(error).is_none() {
-            return Self::unusable_url(plain(error));
-        }
         match Self::from_redis(error, address) {
             Self::Away { address, detail }
                 if io_error(error).is_some_and(|it| hung_up.contains(&it.kind())) =>
             {
-                Self::Away {
-                    address,
-                    detail: reason!(
-                        "redis-hung-up",
-                        tls = if has_tls { "tls" } else { "plain" },
-                        reason = detail
-                    ),
-                }
+                let tls = if has_tls { "tls" } else { "plain" };
+                let detail = reason!("redis-hung-up", tls, reason = detail);
+                Self::Away { address, detail }
             }
             error => error,
+        }
+    }
+
+    /// Classifies the reply of a server to SELECT, of which redis-rs leaves the text without its code.
+    fn at_select(address: String, text: String) -> Self {
+        let has = |part: &str| text.contains(part);
+        let quoted = |code: &str| Reason::Quoted(format!("{code} {text}"));
+        if has("DB index") || has("cluster mode") {
+            Self::unusable_url(text)
+        } else if has("Authentication required") {
+            Self::Login { address, detail: quoted("NOAUTH") }
+        } else if has("no permissions") {
+            Self::Rejected(quoted("NOPERM"))
+        } else if has("is busy") {
+            Self::Unwilling(quoted("BUSY"))
+        } else {
+            Self::Away { address, detail: Reason::Quoted(text) }
         }
     }
 
@@ -325,6 +334,17 @@ mod tests {
         }
         assert!(matches!(sorted("NOGROUP No such key"), RedisError::NoGroup));
         assert!(matches!(sorted("NOAUTH Authentication required."), RedisError::Login { .. }));
+        // Of a reply to SELECT, redis-rs leaves the text alone.
+        let select = |text: &str| RedisError::at_select("here".to_owned(), text.to_owned());
+        assert!(matches!(select("DB index is out of range"), RedisError::Url(_)));
+        assert!(matches!(select("Authentication required."), RedisError::Login { .. }));
+        let busy = select(
+            "Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+        );
+        assert!(busy.is_away() && busy.remedy().contains("SCRIPT KILL"), "{busy}");
+        let denied = select("User shop has no permissions to run the 'select' command");
+        assert!(matches!(denied, RedisError::Rejected(_)), "{denied}");
+        assert!(select("something new").is_away());
         let moved = sorted("MOVED 866 127.0.0.1:7001").to_string();
         assert!(moved.contains("redis+cluster://") && moved.contains("MOVED 866"), "{moved}");
     }

@@ -25,7 +25,7 @@ use seckill_model::{
     EntryId, Fence, Millis, OrderError, OrderId, Outcome, SaleOrder, SaleState, ShardId, UserId,
     VoucherId, order_id::utc_day,
 };
-use seckill_redis::{dead_letters, stream};
+use seckill_redis::{dead_letters, scripts, stream};
 use seckill_store::fault_injection::Ill;
 use tokio_util::sync::CancellationToken;
 
@@ -289,6 +289,23 @@ async fn lost_numbers_are_not_issued_again_by_a_clock_behind() {
             assert!(!given.contains(&order), "{order} was given twice");
         }
         world.settled_and_balanced().await;
+    }
+}
+
+/// A closer that is late must not lower the number: who opens the generation over the lower one would remove it, and a copy
+/// of Redis that has the higher one would go on with numbers that were leased since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generation_that_is_closed_late_stays_closed_as_it_was() {
+    let mut world = World::start().await;
+    world.stop_node().await;
+    let (of, mut conn) = (world.keys.home(), world.redis.connection());
+    let closed =
+        || -> Option<String> { world.server.query(&["HGET", &of.reconciled(), ":ids_closed"]) };
+    for (opened, known) in [(7, "7"), (9, "9"), (8, "9"), (10, "10")] {
+        let mut close = scripts::CLOSE_IDS.prepare_invoke();
+        close.key(of.nodes()).key(of.reconciled()).arg(2_000).arg(opened);
+        assert!(conn.invoke::<bool>(&close).await.unwrap());
+        assert_eq!(closed().as_deref(), Some(known), "closed with {opened}");
     }
 }
 

@@ -225,13 +225,10 @@ impl Operator {
                 let store = &servers.store;
                 let mut switches = store.job_switches().await?.into_iter();
                 let since = switches.find(|it| it.name == job && it.paused).map(|it| it.since);
+                let zone = time_zone::of(store).await?;
                 let changed = store.pause_job(&job, paused, now).await?;
-                let skipped = match since.filter(|_| changed) {
-                    Some(since) => {
-                        schedule.last(now, &time_zone::of(store).await?).filter(|due| *due > since)
-                    }
-                    None => None,
-                };
+                let last = schedule.last(now, &zone).filter(|_| changed && !paused);
+                let skipped = last.filter(|due| since.is_some_and(|since| *due > since));
                 Reply::JobSwitched { job, paused, changed, skipped }
             }
             Command::Repair(plan) => {

@@ -8,7 +8,7 @@ use seckill_model::{
 };
 use seckill_store::StoreError;
 
-use crate::EngineError;
+use crate::{EngineError, time_zone::Zone};
 
 use super::{
     Snapshot,
@@ -81,7 +81,13 @@ pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
         }
     }
     let zones = zones(snapshot);
-    if zones.iter().any(|(_, zone)| *zone != zones[0].1) {
+    let rules: Vec<Option<Zone>> = zones.iter().map(|(_, name)| name.parse().ok()).collect();
+    let differ = |(one, other): (&Option<Zone>, &Option<Zone>)| match (one, other) {
+        (Some(one), Some(other)) => !one.is_like(other, snapshot.taken),
+        // Of one that this host does not know, nothing is known.
+        _ => false,
+    };
+    if rules.iter().zip(rules.iter().skip(1)).any(differ) {
         add(Urgency::Warning, AlarmKind::TimeZonesDiffer { zones });
     }
     let (unwitnessed, losses) = split(losses);
@@ -494,7 +500,8 @@ mod tests {
             })
         };
         let (utc, kolkata) = (Some("UTC"), Some("Asia/Kolkata"));
-        assert_eq!(raised(&[("a", true, utc), ("b", true, utc), ("c", true, None)]), None);
+        let same = Some("Etc/UTC");
+        assert_eq!(raised(&[("a", true, utc), ("b", true, same), ("c", true, None)]), None);
         assert_eq!(raised(&[("a", true, utc), ("b", false, kolkata)]), None);
         let both = raised(&[("a", true, utc), ("b", true, kolkata), ("c", true, None)]).unwrap();
         let both: Vec<_> = both.iter().map(|(node, zone)| (node.as_str(), zone.as_str())).collect();

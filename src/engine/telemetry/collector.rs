@@ -52,6 +52,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(READ_TIMEOUT_MS);
 const STALE_US: u64 = 500_000;
 /// Clocks drift slowly, and are corrected seldom.
 const ASK_CLOCK_AGAIN: Duration = Duration::from_secs(5);
+/// A difference that changes by more than this between two reads was a step.
+const STEP_MS: u64 = 1_000;
 
 /// Takes snapshots, and keeps the state from which rates and outages are computed.
 #[derive(Debug)]
@@ -74,8 +76,8 @@ pub struct Collector {
     undelivered: Vec<(ShardId, u64)>,
     /// How far the clock of SQL is ahead of this node's, in ms; `None` if that is unknown, or SQL is a file.
     sql_ahead: Option<i64>,
-    /// When that was last asked.
-    sql_clock_asked: Option<Instant>,
+    /// When that was last asked, and how far the clock of Redis was ahead then.
+    sql_clock_asked: Option<(Instant, i64)>,
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
     stats: Option<RedisStats>,
@@ -208,6 +210,10 @@ impl Collector {
         // Redis timed out, and the data of SQL has become stale by then.
         if !self.redis.up && self.sql.up && self.redis.latency_us > STALE_US {
             self.read_sql().await;
+        }
+        // The clock of this host was corrected since.
+        if self.sql_clock_asked.is_some_and(|(_, ahead)| ahead.abs_diff(self.ahead) > STEP_MS) {
+            (self.sql_ahead, self.sql_clock_asked) = (None, None);
         }
         self.read_set_back().await;
         self.seq += 1;
@@ -348,9 +354,9 @@ impl Collector {
         let reading = async {
             // A missing or damaged table of orders must not look like a balanced ledger.
             self.store.orders(&OrderFilter::default(), None, 1).await?;
-            if self.sql_clock_asked.is_none_or(|asked| asked.elapsed() > ASK_CLOCK_AGAIN) {
+            if self.sql_clock_asked.is_none_or(|(asked, _)| asked.elapsed() > ASK_CLOCK_AGAIN) {
                 self.sql_ahead = self.store.clock_ahead_ms(self.sql_ahead.unwrap_or(0)).await?;
-                self.sql_clock_asked = Some(Instant::now());
+                self.sql_clock_asked = Some((Instant::now(), self.ahead));
             }
             Ok((self.store.readable_sales().await?, self.store.returning().await?))
         };

@@ -178,11 +178,13 @@ where
             D::lock_schema(&mut conn, settings).await?;
             // Another process may have upgraded it meanwhile.
             found = examine::<D>(&mut conn, opening, &shown).await?;
-            // Also before the first table, which follows the record of its migration.
-            let has_record = D::tables(&mut conn).await?.iter().any(|it| it == schema::MIGRATIONS);
-            if D::MIGRATIONS_REPEAT && found.is_some() && has_record {
-                let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
-                prepare::<D>(&mut conn, &[unfinished]).await?;
+            match found.filter(|_| D::MIGRATIONS_REPEAT) {
+                Some(State::Older(_)) => {
+                    let all = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
+                    prepare::<D>(&mut conn, &[all]).await?;
+                }
+                Some(State::Missing) => forget_unfinished::<D>(&mut conn).await?,
+                _ => {}
             }
         }
         Ok::<_, Fault>((page, found))
@@ -198,6 +200,30 @@ where
     // It holds the lock, which ends with the connection even if that breaks.
     let _ = timeout(settings.connect(), conn.close()).await;
     Ok(Ready { page, shown, session })
+}
+
+/// Deletes the record of a migration that was not completed, so that it is repeated: a record precedes the first table. That of
+/// another program is left to it.
+async fn forget_unfinished<D: Server>(conn: &mut D::Connection) -> Result<(), Fault>
+where
+    for<'c> &'c mut D::Connection: Executor<'c, Database = D>,
+{
+    if !D::tables(conn).await?.iter().any(|it| it == schema::MIGRATIONS) {
+        return Ok(());
+    }
+    let fault = |error| schema::fault(D::migrator(), D::DIALECT, error);
+    let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
+    let unfinished = conn.dirty_version(schema::MIGRATIONS).await.map_err(fault)?;
+    let is_own = |version: i64| {
+        let own = D::migrator().iter().find(|own| own.version == version);
+        let recorded = applied.iter().find(|it| it.version == version);
+        own.zip(recorded).is_some_and(|(own, recorded)| own.checksum == recorded.checksum)
+    };
+    if let Some(version) = unfinished.filter(|it| is_own(*it)) {
+        let delete = format!("DELETE FROM _sqlx_migrations WHERE version = {version}");
+        prepare::<D>(conn, &[delete]).await?;
+    }
+    Ok(())
 }
 
 /// Returns the state of a schema that has to be upgraded, and may be.
