@@ -1541,7 +1541,7 @@ cli-doctor-clock = { $state ->
     [ahead] that of { $server } is { $by } ahead of this host's
    *[behind] that of { $server } is { $by } behind this host's
 }
-cli-doctor-clock-set = synchronize the clocks of both hosts (NTP): sales open and close by the clock of Redis, order IDs are dated by those of the nodes
+cli-doctor-clock-set = synchronize the clocks of both hosts (NTP): sales open and close, and orders are dated, by the clock of Redis
 cli-doctor-commands = all required commands are allowed
 cli-doctor-commands-unknown = this server does not have them: remove the lines with 'rename-command' from its configuration, or use Redis or Valkey 7.0 or later
 cli-doctor-data-loss = Possible data loss with these settings, by failure:

@@ -1386,7 +1386,7 @@ cli-doctor-clock = { $state ->
     [ahead] { $server } 比本机快 { $by }
    *[behind] { $server } 比本机慢 { $by }
 }
-cli-doctor-clock-set = 请同步两台主机的时钟（NTP）：秒杀按 Redis 的时钟开始和结束，订单号按节点的时钟生成
+cli-doctor-clock-set = 请同步两台主机的时钟（NTP）：秒杀按 Redis 的时钟开始和结束，订单也按它记录时间
 cli-doctor-commands = 所需命令均可执行
 cli-doctor-commands-unknown = 该服务器没有这些命令：请从其配置中删去 rename-command，或改用 7.0 以上的 Redis 或 Valkey
 cli-doctor-data-loss = 按当前配置，各类故障可能丢失的数据：

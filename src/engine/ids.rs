@@ -7,16 +7,16 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
-use seckill_model::{OrderId, order_id::utc_day, reason::reason};
+use seckill_model::{Millis, OrderId, order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, keys::Partition, scripts};
 use seckill_store::{SharedStore, StoreError};
 
 use super::{EngineError, Result, servers::Servers};
-use jiff::{Timestamp, civil::Date};
+use jiff::civil::Date;
 use tokio_util::sync::CancellationToken;
 
 /// IDs leased with one INCRBY. A node that stops loses the rest of its lease: 2^32 a day are plenty.
@@ -27,11 +27,10 @@ const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
 /// With the maximum number of partitions, which share the 2^32 IDs of a day, all of them skip at most a quarter.
 const JUMP: u64 = 1 << 24;
 
-/// Seconds by which this process dates its IDs ahead of its clock: 0, except in drills.
+/// Seconds by which this process dates its IDs ahead of the clock: 0, except in drills.
 static STEPPED: AtomicI64 = AtomicI64::new(0);
 
-/// Steps the clock by which this process dates its order IDs, as an administrator or NTP does. It is the only local
-/// clock that a node relies on: sales, closings and leases use the clock of Redis.
+/// Steps the clock by which this process dates its order IDs, as an administrator, NTP or a failover does to that of Redis.
 pub fn step_clock(seconds: i64) {
     STEPPED.fetch_add(seconds, Ordering::Relaxed);
 }
@@ -39,7 +38,7 @@ pub fn step_clock(seconds: i64) {
 /// A second in SQL further ahead than this came from a clock that was corrected since: clocks may differ by almost this
 /// much.
 const AHEAD: i64 = 3_600;
-/// How far ahead of its clock a node reserves the seconds of its IDs.
+/// How far ahead of the clock a node reserves the seconds of its IDs.
 const RESERVE: i64 = 60;
 /// It reserves more when fewer are left.
 const RESERVE_AGAIN: i64 = 30;
@@ -51,7 +50,7 @@ const TRIES: u32 = 16;
 /// The seconds in which IDs of one generation are dated.
 ///
 /// A Redis that was restarted, failed over or emptied may have lost the newest increments of its counters, and issues
-/// their numbers again. The IDs differ if no second is used before and after that, whatever the clocks of the hosts: a node
+/// their numbers again. The IDs differ if no second is used before and after that, whatever its clock is then: a node
 /// uses only seconds that SQL has reserved for the generation, and a new generation begins after all that were reserved. It goes
 /// on over a restart if it was closed before it, since then no number was leased: IDs are not dated ahead of the clock
 /// then. If SQL is unreachable, the last reserved second is used: its numbers still differ.
@@ -85,7 +84,7 @@ impl Dates {
         let [generation, before, closed] = Self::named(conn, of, run, "").await?;
         for _ in 0..TRIES {
             let (text, stored) = Self::stored(store, of).await?;
-            let now = now();
+            let now = second(conn.now_at(&of.reconciled()).await?);
             let opened = stored.as_ref().map_or(0, |it| it.opened);
             // No number was leased since it was closed: neither was Redis set back, nor has it lost any.
             let goes_on = closed == opened.to_string();
@@ -148,9 +147,8 @@ impl Dates {
         Ok(())
     }
 
-    /// Reserves more seconds when few are left, as long as SQL knows no newer generation.
-    async fn extended(&self, store: &SharedStore, of: &Partition) -> Result<Option<i64>> {
-        let now = now();
+    /// Reserves more seconds when few are left after `now`, as long as SQL knows no newer generation.
+    async fn extended(&self, store: &SharedStore, of: &Partition, now: i64) -> Result<Option<i64>> {
         if self.generation.is_empty() || !self.is_short(now) {
             return Ok(None);
         }
@@ -200,16 +198,18 @@ impl Dates {
     }
 }
 
-/// Reserves seconds ahead of the clock for the worker that shares `dates`.
+/// Reserves seconds ahead of `clock`, for the worker that shares it and `dates`.
 pub(super) async fn keep_reserved(
     store: SharedStore,
     of: Partition,
     dates: Arc<Mutex<Dates>>,
+    clock: ServerClock,
     stop: CancellationToken,
 ) {
     while stop.run_until_cancelled(tokio::time::sleep(CHECK_EVERY)).await.is_some() {
+        let Some(now) = clock.now() else { continue };
         let known = dates.lock().clone();
-        match known.extended(&store, &of).await {
+        match known.extended(&store, &of, second(now)).await {
             Ok(Some(until)) => {
                 let mut dates = dates.lock();
                 if dates.generation == known.generation {
@@ -222,9 +222,27 @@ pub(super) async fn keep_reserved(
     }
 }
 
-/// Unix seconds by the clock that dates IDs.
-fn now() -> i64 {
-    Timestamp::now().as_second() + STEPPED.load(Ordering::Relaxed)
+/// The Unix second in which an ID is dated at this time.
+pub(super) fn second(now: Millis) -> i64 {
+    now.0.div_euclid(1_000) + STEPPED.load(Ordering::Relaxed)
+}
+
+/// The clock of a server, as a task has last read it. Sales open and close by it, so IDs are dated by it as well: the time of an
+/// order is that of its admission, whatever the clocks of the nodes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerClock(Arc<Mutex<Option<(Millis, Instant)>>>);
+
+impl ServerClock {
+    /// Records the time that the server has just replied with.
+    pub(super) fn set(&self, now: Millis) {
+        *self.0.lock() = Some((now, Instant::now()));
+    }
+
+    /// The time at least: it was this long ago that the server replied. `None` before the first reply.
+    pub(super) fn now(&self) -> Option<Millis> {
+        let (time, then) = (*self.0.lock())?;
+        Some(time.plus(then.elapsed().as_millis() as i64))
+    }
 }
 
 /// Issues order IDs that are unique and increasing.
@@ -261,15 +279,18 @@ impl IdWorker {
         Self { partition, least, lease: None, last_second: i64::MIN, dates }
     }
 
-    /// Issues `count` increasing IDs.
+    /// Issues `count` increasing IDs by the clock of this host.
+    ///
+    /// # Errors
+    /// As [`Self::issue_at`].
+    pub async fn issue(&mut self, conn: &mut Connection, count: usize) -> Result<Vec<OrderId>> {
+        self.issue_at(conn, count, second(Millis::now())).await
+    }
+
+    /// Issues `count` increasing IDs, with the clock at `unix_second`.
     ///
     /// # Errors
     /// Redis is unreachable, the clock is out of range, or the day's numbers are exhausted. IDs never wrap.
-    pub async fn issue(&mut self, conn: &mut Connection, count: usize) -> Result<Vec<OrderId>> {
-        self.issue_at(conn, count, now()).await
-    }
-
-    /// As [`Self::issue`], with the clock at `unix_second`.
     pub async fn issue_at(
         &mut self,
         conn: &mut Connection,

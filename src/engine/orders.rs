@@ -12,8 +12,8 @@ use super::{EngineError, Result, ledger, recovery::reconcile::is_reconciled, ser
 
 /// Dead letters per read of [`progress`].
 const LETTERS: usize = 100;
-/// How much earlier than the time in an order ID its dead letter may have been added: the ID is dated by the clock of a
-/// node, the letter by that of Redis.
+/// How much earlier than the time in an order ID its dead letter may have been added: that of an earlier version is
+/// dated by the clock of a node, the letter by that of Redis.
 const CLOCKS_DIFFER_MS: i64 = 3_600_000;
 
 /// Location of an order.

@@ -20,7 +20,7 @@ use seckill_store::{Restocked, StoreError};
 
 use crate::{
     EngineError, Result,
-    ids::{Dates, IdWorker},
+    ids::{Dates, IdWorker, second},
     ledger::sale_copy::{self, Synced, fence_at, reject_behind, sync, try_sync},
     recovery::{
         adoption::{adopt, adopt_each, shards_of},
@@ -97,7 +97,8 @@ impl Vouchers<'_> {
         let reconciled = of.reconciled();
         let run = self.servers.conn.run_id(&reconciled).await?;
         ids.date_in(Dates::of_run(self.servers, of, &run, i64::MIN).await?);
-        let issued = ids.issue(&mut self.servers.conn, 1).await?;
+        let now = self.servers.conn.now_at(&reconciled).await?;
+        let issued = ids.issue_at(&mut self.servers.conn, 1, second(now)).await?;
         if self.servers.conn.run_id(&reconciled).await? != run {
             return Err(EngineError::Reconciling(reconciled));
         }

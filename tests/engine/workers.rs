@@ -9,6 +9,7 @@ use crate::support::{
     Background, LONG, MariaDb, Postgres, Ran, Seckill, TestRedis, wait_until_blocking,
 };
 use rustix::process::Signal;
+use seckill_model::{Millis, OrderId};
 use serde_json::Value;
 
 /// A data directory with a database of one dialect, on the server shared by the tests of this binary.
@@ -292,10 +293,21 @@ fn opens_and_closes_by_the_clock_of_redis(shift: &str) {
     let entries: Vec<(String, Vec<String>)> =
         server.query(&["XRANGE", "seckill:{p0}:orders", "-", "+"]);
     assert!(!entries.is_empty(), "no buyer was admitted in time");
-    for (id, _) in &entries {
+    for (id, fields) in &entries {
         let at: u64 = id.split_once('-').unwrap().0.parse().unwrap();
         assert!(begin <= at && at < end, "{begin} <= {at} < {end}");
+        // The order has its time by the same clock; the ID was proposed shortly before.
+        let order = fields.iter().skip_while(|it| *it != "id").nth(1).unwrap();
+        let dated = order.parse::<OrderId>().unwrap().unix_seconds() as u64;
+        assert!((at / 1_000 - 30..=at / 1_000).contains(&dated), "{dated} in {id}");
     }
+    // So has one of an ordinary voucher, bought without a node.
+    let tea = wrong(&["voucher", "create", "--title", "tea", "--json"]);
+    let tea = tea.wait(LONG).expect_code(0).json()["voucher_id"].to_string();
+    let bought = wrong(&["voucher", "buy", &tea, "--user", "7", "--json"]);
+    let order = bought.wait(LONG).expect_code(0).json()["order_id"].to_string();
+    let dated = order.trim_matches('"').parse::<OrderId>().unwrap().unix_seconds();
+    assert!(dated <= Millis::now().0 / 1_000, "{dated}");
 }
 
 #[test]

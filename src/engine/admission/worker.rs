@@ -38,7 +38,7 @@ use crate::{
     context::NodeContext,
     deployment,
     event::{self, Event},
-    ids::{self, Dates, IdWorker},
+    ids::{self, Dates, IdWorker, ServerClock},
     ledger::{
         promise_journal::Journal,
         sale_copy::{self, Expected, Synced},
@@ -118,7 +118,7 @@ pub struct AdmissionWorker {
     /// It has admitted, and would know what a restart of Redis loses.
     is_witness: bool,
     /// The time of Redis when it last replied with it, which was then.
-    redis_time: Option<(Millis, Instant)>,
+    redis_time: ServerClock,
     /// Why the last batch was not decided.
     last_error: Arc<EngineError>,
     /// Identifies this task to others that reconcile.
@@ -165,7 +165,7 @@ impl AdmissionWorker {
             journal: Journal::default(),
             run_id: None,
             is_witness: false,
-            redis_time: None,
+            redis_time: ServerClock::default(),
             last_error,
             token: reconcile::new_token(),
             damaged_streams: Vec::new(),
@@ -189,7 +189,8 @@ impl AdmissionWorker {
         let (context, of) = (self.context.clone(), self.partition.clone());
         let revalidator = Revalidator::new(context, of, Arc::clone(&self.refusals));
         let (store, of) = (self.servers.store.clone(), self.partition.clone());
-        let reserve = ids::keep_reserved(store, of, self.ids.dates(), stop.clone());
+        let (dates, clock) = (self.ids.dates(), self.redis_time.clone());
+        let reserve = ids::keep_reserved(store, of, dates, clock, stop.clone());
         join3(self.work(stop.clone()), revalidator.run(stop), reserve).map(drop).boxed()
     }
 
@@ -284,7 +285,7 @@ impl AdmissionWorker {
         let conn = &mut self.servers.conn;
         let looked = conn.pipe::<(Option<String>, (i64, i64))>(&look).await;
         let Ok((reconciled, (seconds, micros))) = looked else { return false };
-        self.redis_time = Some((Millis(seconds * 1_000 + micros / 1_000), Instant::now()));
+        self.redis_time.set(Millis(seconds * 1_000 + micros / 1_000));
         let run_id = conn.server(&here).map(|server| &server.run_id);
         if reconciled.is_none() || reconciled.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
@@ -461,9 +462,10 @@ impl AdmissionWorker {
             self.hold(shard, batch);
             return Ok(None);
         };
-        let Some(now) = self.redis_now() else { return Err(batch) };
+        let Some(now) = self.redis_time.now() else { return Err(batch) };
         let missing = batch.iter().filter(|request| request.order.is_none()).count();
-        let issued = self.ids.issue(&mut self.servers.conn, missing).await;
+        let conn = &mut self.servers.conn;
+        let issued = self.ids.issue_at(conn, missing, ids::second(now)).await;
         let here = self.partition.reconciled();
         if self.servers.conn.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
             // Leased from a server that may have issued them before.
@@ -701,7 +703,7 @@ impl AdmissionWorker {
         }
         former_names::rename(&mut self.servers, &self.partition).await?;
         let now = self.servers.conn.now_at(&here).await?;
-        self.redis_time = Some((now, Instant::now()));
+        self.redis_time.set(now);
         let sales = self.sales_here();
         match reconcile::check(&mut self.servers, &self.partition, &sales).await {
             Ok(damage) => {
@@ -835,12 +837,6 @@ impl AdmissionWorker {
         tracing::warn!(%subject, promised, refused, "Redis had lost data and was reconciled; the audit log has the details");
         let NodeContext { outbox, node, .. } = &self.context;
         outbox.put_own(node, REDIS_RECONCILED, subject, Message::of(&Event::DataLoss(done)));
-    }
-
-    /// The time of Redis at least: it was this long ago that Redis replied with it.
-    fn redis_now(&self) -> Option<Millis> {
-        let (time, then) = self.redis_time?;
-        Some(time.plus(then.elapsed().as_millis() as i64))
     }
 
     fn answer_within(&self) -> Duration {

@@ -153,8 +153,7 @@ pub enum AlarmKind {
         /// The sales, or their shards.
         sales: Vec<ShardId>,
     },
-    /// Another clock and that of Redis read different times: sales open and close by the clock of Redis, and order IDs are
-    /// dated by that of a node.
+    /// Another clock and that of Redis, by which sales open and close and orders are dated, read different times.
     ClockSkew {
         /// Whose clock.
         of: ClockOf,
