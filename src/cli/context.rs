@@ -29,6 +29,8 @@ use crate::{CliError, Config, Consent, Output, Result, logging, signals};
 
 /// How often a command that reports written data checks that the files still exist.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
+/// Timeout of closing the generations of order IDs at the end.
+const CLOSE_IDS_WITHIN: Duration = Duration::from_secs(1);
 /// Timeout of counting the partitions in Redis.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -162,8 +164,8 @@ impl Context {
         if matches!(needs, Needs::Nothing | Needs::Database | Needs::Benchmark) {
             return Ok(());
         }
-        if let Some(error) = self.not_started.take() {
-            return Err(error.into());
+        if let Some(error) = &self.not_started {
+            return Err(error.clone().into());
         }
         let mut conn = self.redis.connection();
         if !matches!(needs, Needs::Both | Needs::Redis) {
@@ -381,6 +383,14 @@ impl Context {
                 text!("cli-done-but-not-logged", command, result)
             };
             CliError::failed(message).print();
+        }
+        let is_managed = self.redis.managed().is_some() && self.not_started.is_none();
+        if is_managed && !self.config.read_only {
+            // It may be the last process, which stops the server, and a node may have been killed.
+            let closing = tokio::time::timeout(CLOSE_IDS_WITHIN, self.close_ids()).await;
+            if let Ok(Err(error)) = closing {
+                tracing::debug!(%error, "later order IDs may be ahead of the clock");
+            }
         }
         self.store.close().await;
         if let Err(error) = stop(&self.redis).await {

@@ -11,6 +11,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use redis::cmd;
 use seckill_model::{Millis, OrderId, order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, keys::Partition, scripts};
 use seckill_store::{SharedStore, StoreError};
@@ -141,6 +142,11 @@ impl Dates {
         dead_ms: u64,
     ) -> Result<()> {
         let Some(Self { opened, .. }) = Self::stored(store, of).await?.1 else { return Ok(()) };
+        // One that was killed counts as alive for a while.
+        let read = cmd("HVALS").arg(of.instances()).take();
+        let instances: Vec<String> = conn.query(&read).await?;
+        let have_ended = instances.iter().all(|it| conn.has_ended(it));
+        let dead_ms = if have_ended { 0 } else { dead_ms };
         let mut call = scripts::CLOSE_IDS.prepare_invoke();
         call.key(of.nodes()).key(of.reconciled()).arg(dead_ms).arg(opened);
         conn.invoke::<bool>(&call).await?;

@@ -29,7 +29,6 @@ use crate::{
     deployment::Deployment,
     event_log,
     heartbeat::send_heartbeats,
-    ids::Dates,
     jobs::{Runner, builtin, schedule},
     locks::{Locks, Timing},
     recovery::delivery::deliver_all,
@@ -241,10 +240,7 @@ impl Node {
             conn.invoke::<u64>(&leave).await?;
         }
         // Only then: SQL may not reply.
-        for of in deployment.keys.partitions() {
-            Dates::close(&deployment.store, &mut conn, &of, dead_ms).await?;
-        }
-        Ok(())
+        deployment.close_ids().await
     }
 }
 

@@ -162,6 +162,20 @@ fn a_short_purchase_dates_no_order_ahead_of_the_clock() {
         assert!(given.iter().all(|it| *it < order), "{order} after {given:?}");
         given.push(order);
     }
+    // A node that was killed counts as alive for a while; the server is stopped by commands that buy nothing.
+    let node = home.spawn(&["work"]);
+    wait_until_blocking(PATIENCE, "it is alive", || node.stdout().contains("is running"));
+    node.signal(Signal::KILL);
+    node.wait(PATIENCE);
+    for user in ["11", "12"] {
+        home.run(&["status"]).expect_code(0);
+        wait_until_blocking(PATIENCE, "the server has ended", || home.redis().is_err());
+        let order = home.json(&["voucher", "buy", &tea, "--user", user])["order_id"].to_string();
+        let order: OrderId = order.trim_matches('"').parse().unwrap();
+        let now = Millis::now().0 / 1_000;
+        assert!(order.unix_seconds() <= now, "{} at {now}", order.unix_seconds());
+        given.push(order);
+    }
     let many: Vec<OrderId> = std::thread::scope(|scope| {
         let buys = ["4", "5", "6", "7"].map(|user| {
             let (home, tea) = (&home, &tea);
