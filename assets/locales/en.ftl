@@ -370,7 +370,10 @@ alarms-data-loss =
                 [0] {""}
                *[other] {"  "}The same keys are lost again and again: 'seckill doctor' shows if Redis evicts them.
             }{ $open ->
-                [0] {"  "}No action needed.
+                [0] {"  "}{ $keys ->
+                        [none] No action needed.
+                       *[other] 'seckill doctor' shows if Redis evicts keys.
+                    }
                *[other] {""}
             }
         [presenter] Redis lost data; { $unknown ->
@@ -394,7 +397,10 @@ alarms-data-loss =
                 [0] {""}
                *[other] ; the same keys are lost again and again, and counted each time: 'seckill doctor' shows if Redis evicts them, otherwise another program deletes them
             }{ $open ->
-                [0] ; no action needed
+                [0] { $keys ->
+                        [none] ; no action needed
+                       *[other] ; 'seckill doctor' shows if Redis evicts keys, otherwise another program deleted them
+                    }
                *[other] {""}
             }
     }
@@ -4020,7 +4026,11 @@ redis-not-reported = it does not report { $name }
 redis-one-of-cluster = { $address } is one server of a cluster ({ $reply }); use a redis+cluster:// or rediss+cluster:// URL
 redis-redis-at-does-not-answer = Redis at { $address } does not respond ({ $reason }); start it or check the URL
 redis-redis-or-valkey-or-later = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or pass --redis URL
-redis-refused = Redis rejected the command: { $reason }
+redis-refused = Redis rejected the command: { $reason }{ $code ->
+    [NOPERM] ; 'seckill doctor' names the permissions that are missing
+    [ERR] ; 'seckill doctor' names commands that are missing
+   *[other] {""}
+}
 redis-remedy = { $code ->
     [BUSY] a script blocks it: end it with 'SCRIPT KILL', or 'FUNCTION KILL'
     [MISCONF] free disk space and check its log
@@ -4060,7 +4070,9 @@ redis-url-cert-empty = --redis-cert { $path } contains no PEM certificate; pass 
 redis-url-cert-key = the certificate { $path } and the key { $key } cannot be used together ({ $why }); pass the key of this certificate with --redis-key
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
 redis-url-key-empty = --redis-key { $path } contains no PEM key; pass a PEM file with the private key of the certificate, without a password
+redis-url-database = the Redis URL cannot be used ({ $reason }): this server has no database with the number at its end
 redis-url-no-cluster = Redis at { $address } is a single server, not a cluster; use a redis:// or rediss:// URL
+redis-url-not-a-sentinel = Redis at { $address } is no sentinel; name the sentinels, or use a redis:// or rediss:// URL
 redis-url-other-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, not with '{ $scheme }'; for example redis://127.0.0.1:6379
 redis-url-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; for example redis://127.0.0.1:6379
 redis-url-sentinels = the Sentinel URL cannot be parsed: { $fault }; write { $form }

@@ -429,7 +429,10 @@ alarms-data-loss =
                 [0] {""}
                *[other] 同一批键一再丢失：'seckill doctor' 可查看 Redis 是否在淘汰键。
             }{ $open ->
-                [0] 无需处理。
+                [0] { $keys ->
+                        [none] 无需处理。
+                       *[other] 'seckill doctor' 可显示 Redis 是否驱逐键。
+                    }
                *[other] {""}
             }
         [presenter] Redis 曾丢失数据，{ $unknown ->
@@ -452,7 +455,10 @@ alarms-data-loss =
                 [0] {""}
                *[other] ；同一批键一再丢失，每次都计入上述数字：'seckill doctor' 可查看 Redis 是否在淘汰键，否则是被其他程序删除
             }{ $open ->
-                [0] ；无需处理
+                [0] { $keys ->
+                        [none] ；无需处理
+                       *[other] ；'seckill doctor' 可显示 Redis 是否驱逐键，否则是其他程序删除了它们
+                    }
                *[other] {""}
             }
     }
@@ -3514,7 +3520,11 @@ redis-not-reported = 服务器不提供 { $name }
 redis-one-of-cluster = { $address } 是集群中的一台服务器（{ $reply }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
 redis-redis-at-does-not-answer = 无法连接 { $address } 的 Redis（{ $reason }），请启动它或检查地址
 redis-redis-or-valkey-or-later = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
-redis-refused = Redis 拒绝了该命令：{ $reason }
+redis-refused = Redis 拒绝了该命令：{ $reason }{ $code ->
+    [NOPERM] ；'seckill doctor' 会列出缺少的权限
+    [ERR] ；'seckill doctor' 会列出缺少的命令
+   *[other] {""}
+}
 redis-remedy = { $code ->
     [BUSY] 有脚本占住了它，请用 SCRIPT KILL 或 FUNCTION KILL 终止
     [MISCONF] 请腾出其磁盘空间并查看其日志
@@ -3554,7 +3564,9 @@ redis-url-cert-empty = --redis-cert { $path } 中没有 PEM 证书，请指定�
 redis-url-cert-key = 证书 { $path } 与密钥 { $key } 不能一起使用（{ $why }），请用 --redis-key 指定该证书的密钥
 redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
 redis-url-key-empty = --redis-key { $path } 中没有 PEM 密钥，请指定该证书的 PEM 私钥文件（不加密码）
+redis-url-database = Redis 地址不可用（{ $reason }）：该服务器没有地址末尾所写编号的数据库
 redis-url-no-cluster = { $address } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
+redis-url-not-a-sentinel = { $address } 的 Redis 不是哨兵；请写哨兵的地址，或使用 redis:// 或 rediss:// 地址
 redis-url-other-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头，而不是“{ $scheme }”；例如 redis://127.0.0.1:6379
 redis-url-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头；例如 redis://127.0.0.1:6379
 redis-url-sentinels = 哨兵地址无法识别：{ $fault }；形如 { $form }

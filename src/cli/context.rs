@@ -446,7 +446,11 @@ pub(super) async fn start(redis: &Redis) -> Result<(), DataDirError> {
 /// Releases the embedded server, which stops with its last user.
 pub(super) async fn stop(redis: &Redis) -> Result<(), DataDirError> {
     match redis.managed() {
-        Some(server) => server.detach().await,
+        Some(server) => {
+            let stopped = server.detach().await;
+            signals::end_if_interrupted().await;
+            stopped
+        }
         None => Ok(()),
     }
 }

@@ -89,7 +89,7 @@ pub enum RedisError {
     #[error(transparent)]
     Server(#[from] DataDirError),
     /// Redis rejected this command.
-    #[error("{}", text!("redis-refused", reason = .0))]
+    #[error("{}", text!("redis-refused", reason = .0, code = remedied(.0)))]
     Rejected(Reason),
     /// A key of the program holds another type.
     #[error("{0}")]
@@ -103,6 +103,15 @@ pub enum RedisError {
 fn code_of(reply: &Reason) -> Option<&str> {
     let Reason::Quoted(reply) = reply else { return None };
     reply.split_whitespace().next()
+}
+
+/// The code of a rejection that another command explains; empty for others.
+fn remedied(reply: &Reason) -> &str {
+    match (code_of(reply), reply) {
+        (Some(code @ "NOPERM"), _) => code,
+        (Some(code @ "ERR"), Reason::Quoted(text)) if text.contains("unknown command") => code,
+        _ => "",
+    }
 }
 
 /// The system error behind an error of redis-rs; it is only available as its source, which is shared.
@@ -153,6 +162,9 @@ impl RedisError {
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply(None),
             _ if is_certificate_rejected(error) => Self::Certificate { address, detail: text },
             _ if is_client_rejected(error) => Self::ClientCertificate { address, detail: text },
+            ErrorKind::InvalidClientConfig if text.contains("sentinel node") => {
+                Self::Url(reason!("redis-url-not-a-sentinel", address))
+            }
             ErrorKind::InvalidClientConfig => Self::unusable_url(text),
             ErrorKind::Server(_) => Self::at_select(address, text),
             _ => Self::Away { address, detail: reason_of(error) },
@@ -181,7 +193,7 @@ impl RedisError {
         let has = |part: &str| text.contains(part);
         let quoted = |code: &str| Reason::Quoted(format!("{code} {text}"));
         if has("DB index") || has("cluster mode") {
-            Self::unusable_url(text)
+            Self::Url(reason!("redis-url-database", reason = text))
         } else if has("Authentication required") {
             Self::Login { address, detail: quoted("NOAUTH") }
         } else if has("no permissions") {

@@ -55,6 +55,7 @@ struct Inner {
     /// The server, if it is a child of this process. Locked while it is started or stopped.
     child: Mutex<Option<Child>>,
     detached: AtomicBool,
+    leaving: Mutex<()>,
     /// Directory of its files.
     redis_id: DirId,
     /// Kept open in case the socket is removed.
@@ -81,6 +82,7 @@ impl ManagedServer {
             search,
             child: Mutex::new(None),
             detached: AtomicBool::new(false),
+            leaving: Mutex::default(),
             redis_id: DirId::of(&redis_dir).map_err(DataDirError::of(&redis_dir))?,
             connection: Mutex::default(),
             watched: AtomicBool::new(false),
@@ -295,6 +297,8 @@ impl Inner {
     }
 
     fn detach(&self) -> Result<(), DataDirError> {
+        // The command and a signal that ends it may both leave: neither before the server has ended.
+        let _turn = self.leaving.lock();
         if self.detached.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
