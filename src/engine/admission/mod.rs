@@ -24,11 +24,13 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 pub use shards::Rebalancer;
-pub(crate) use shards::ShardedSale;
 pub use worker::AdmissionWorker;
 
 use crate::{
-    EngineError, context::NodeContext, lists::group_by, recovery::sale_versions::SaleVersions,
+    EngineError,
+    context::NodeContext,
+    lists::group_by,
+    recovery::{sale_versions::SaleVersions, sharded_sale::ShardedSale},
     telemetry::Meters,
 };
 

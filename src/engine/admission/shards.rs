@@ -9,12 +9,7 @@
 //! shard is dry are then answered with `Busy`.
 
 use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    collections::HashMap,
     time::{Duration, Instant},
 };
 
@@ -22,10 +17,8 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, join_all},
 };
-use parking_lot::Mutex;
 use redis::{Value, cmd};
 use seckill_model::{SaleId, SaleShard, ShardId, Spread, sale::split};
-use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -33,88 +26,16 @@ use super::{
     reply::{Decision, decision},
 };
 use crate::{
-    Result, context::NodeContext, ledger::sale_copy::sync, servers::Servers,
-    telemetry::data_loss::Closed, vouchers::Vouchers,
+    Result, context::NodeContext, ledger::sale_copy::sync, recovery::sharded_sale::ShardedSale,
+    servers::Servers, telemetry::data_loss::Closed, vouchers::Vouchers,
 };
 
-/// How long a sale counts as sold out after Redis was asked; as with other refusals.
-const TTL: Duration = Duration::from_millis(100);
 /// How often Redis is asked while that is in use.
 const REVALIDATE_INTERVAL: Duration = Duration::from_millis(25);
 /// Pause after a look that changed nothing, for example because pieces are on their way.
 const RETRY_AFTER: Duration = Duration::from_millis(5);
 /// Pause while a server does not answer.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(200);
-
-/// A sale that is spread over shards, as the tasks of a node share it.
-#[derive(Debug)]
-pub(crate) struct ShardedSale {
-    pub(crate) spread: Spread,
-    created: Instant,
-    /// Microseconds since `created` until which the sale counts as sold out.
-    sold_out_until: AtomicU64,
-    /// Whether a request came since the last look.
-    is_asked: AtomicBool,
-    /// Why a shard stays closed, while all others are sold out, as of the last look.
-    closed: Mutex<Option<Closed>>,
-    /// Shards without pieces for which requests wait.
-    dry: Mutex<BTreeSet<ShardId>>,
-    /// Number of looks at the shards.
-    looks: watch::Sender<u64>,
-    /// Wakes the task of the node.
-    wake: Arc<Notify>,
-}
-
-impl ShardedSale {
-    pub(crate) fn new(spread: Spread, wake: Arc<Notify>) -> Self {
-        Self {
-            spread,
-            created: Instant::now(),
-            sold_out_until: AtomicU64::new(0),
-            is_asked: AtomicBool::new(false),
-            closed: Mutex::default(),
-            dry: Mutex::default(),
-            looks: watch::channel(0).0,
-            wake,
-        }
-    }
-
-    /// Whether all shards are sold out.
-    pub(super) fn is_sold_out(&self, now: Instant) -> bool {
-        self.is_asked.store(true, Ordering::Relaxed);
-        self.micros(now) < self.sold_out_until.load(Ordering::SeqCst)
-    }
-
-    /// Why no more pieces can come, if a shard stays closed and all others are sold out.
-    pub(super) fn closed(&self) -> Option<Closed> {
-        *self.closed.lock()
-    }
-
-    /// Waits until the shards have been looked at, and pieces moved to this one if there are any.
-    pub(super) async fn rebalanced(&self, dry: ShardId) {
-        let mut looks = self.looks.subscribe();
-        self.dry.lock().insert(dry);
-        self.wake.notify_one();
-        // The sender lives as long as the sale.
-        let _ = looks.changed().await;
-    }
-
-    /// No request is refused until Redis was asked again.
-    pub(super) fn invalidate(&self) {
-        self.sold_out_until.store(0, Ordering::SeqCst);
-    }
-
-    /// Whether the shards have to be looked at.
-    fn is_due(&self) -> bool {
-        let is_used = self.sold_out_until.load(Ordering::SeqCst) > 0
-            && self.is_asked.swap(false, Ordering::Relaxed);
-        is_used || !self.dry.lock().is_empty()
-    }
-
-    fn micros(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.created).as_micros() as u64
-    }
-}
 
 /// What Redis says about a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +84,7 @@ impl Rebalancer {
                 if sale.is_due() {
                     let next = self.look(&sale).await;
                     pause = pause.map_or(Some(next), |pause: Duration| Some(pause.min(next)));
-                    sale.looks.send_modify(|looks| *looks += 1);
+                    sale.note_look();
                 }
             }
             let pausing = async {
@@ -181,7 +102,7 @@ impl Rebalancer {
 
     /// Looks at the shards of a sale; returns when to look again.
     async fn look(&mut self, sale: &ShardedSale) -> Duration {
-        let (spread, dry) = (sale.spread, mem::take(&mut *sale.dry.lock()));
+        let (spread, dry) = (sale.spread, sale.take_dry());
         let sent = Instant::now();
         let states = self.states(spread, &[]).await;
         let is_sold_out = states.iter().all(|state| matches!(state, State::SoldOut { .. }));
@@ -191,9 +112,9 @@ impl Rebalancer {
             State::Closed(closed) => Some(*closed),
             _ => None,
         });
-        *sale.closed.lock() = closed.filter(|_| is_closed);
+        sale.note_closed(closed.filter(|_| is_closed));
         if is_sold_out && self.proven.get(&spread.sale) == Some(&states) {
-            sale.sold_out_until.store(sale.micros(sent + TTL), Ordering::SeqCst);
+            sale.note_sold_out(sent);
             return REVALIDATE_INTERVAL;
         }
         sale.invalidate();
@@ -207,7 +128,7 @@ impl Rebalancer {
                 return RETRY_AFTER;
             }
             self.proven.insert(spread.sale, states);
-            sale.sold_out_until.store(sale.micros(sent + TTL), Ordering::SeqCst);
+            sale.note_sold_out(sent);
             return REVALIDATE_INTERVAL;
         }
         let mut stocks: Vec<(u64, ShardId)> = Vec::new();

@@ -40,8 +40,9 @@ use crate::{
     event::{self, Event},
     ids::{self, Dates, IdWorker, ServerClock},
     ledger::{
+        expected::Expected,
         promise_journal::Journal,
-        sale_copy::{self, Expected, Synced},
+        sale_copy::{self, Synced},
     },
     partitions,
     recovery::{

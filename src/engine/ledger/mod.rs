@@ -6,6 +6,7 @@
 
 mod differences;
 pub(crate) mod entry_check;
+pub(crate) mod expected;
 pub mod promise_journal;
 pub mod sale_copy;
 

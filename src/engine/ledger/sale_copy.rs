@@ -1,15 +1,13 @@
 //! The copy of a sale in Redis: reads it, and updates it to what SQL committed.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use redis::cmd;
 use seckill_model::{Millis, Sale, SaleShard, SaleState, ShardId, Spread, sale::MAX_LIMIT};
 use seckill_redis::{Connection, Layout, RedisError, lossy_utf8::Text, scripts};
 use seckill_store::{SharedStore, StoreError};
 
+use super::expected::{Expected, shards_of};
 use crate::{EngineError, Result, servers::Servers};
 
 /// How long a fence with an unknown outcome is repeated: meanwhile pieces are out of sale, or a sale is closed.
@@ -170,10 +168,6 @@ pub(crate) fn spread(sale: &Sale) -> String {
     shards_of(sale.spread)
 }
 
-fn shards_of(spread: Option<Spread>) -> String {
-    spread.map_or_else(String::new, |spread| spread.to_string())
-}
-
 /// The fields in which the copy in Redis differs from SQL although it has the same version: another program changed them.
 /// `None` if there are none. `sync_sale.lua` (`mend_fields`) names the same fields, without `initial`, and
 /// `check_partition.lua` compares them in the order of [`Expected::fields`].
@@ -208,49 +202,6 @@ pub(crate) async fn changed_fields(
         .map(|(name, (found, wanted))| format!("{name} {} (SQL: {})", shown(found), shown(wanted)))
         .collect();
     Ok((!differ.is_empty()).then(|| differ.join(", ")))
-}
-
-/// A shard as SQL has it, to compare its keys in Redis with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Expected {
-    pub(crate) shard: ShardId,
-    /// A different time means a different sale: SQL was rolled back, and the ID was assigned again.
-    pub(crate) created: Millis,
-    pub(crate) version: u64,
-    pub(crate) state: SaleState,
-    pub(crate) begin: Millis,
-    pub(crate) end: Millis,
-    pub(crate) limit: u8,
-    pub(crate) initial: u64,
-    pub(crate) spread: Option<Spread>,
-    pub(crate) title: Arc<str>,
-}
-
-impl From<&SaleShard> for Expected {
-    fn from(sale: &SaleShard) -> Self {
-        Self {
-            shard: sale.id,
-            created: sale.created,
-            version: sale.version,
-            state: sale.state,
-            begin: sale.begin.unwrap_or_default(),
-            end: sale.end.unwrap_or_default(),
-            limit: sale.limit,
-            initial: sale.initial,
-            spread: sale.spread,
-            title: sale.title.as_str().into(),
-        }
-    }
-}
-
-impl Expected {
-    /// What its version determines, as `check_partition.lua` expects it.
-    pub(crate) fn fields(&self) -> String {
-        let Self { version, state, begin, end, limit, initial, spread, title, .. } = self;
-        let (state, spread) = (<&str>::from(*state), shards_of(*spread));
-        let window = format!("{}:{}", begin.0, end.0);
-        format!("{version}:{state}:{window}:{limit}:{initial}:{spread}:{title}")
-    }
 }
 
 /// Result of an update.

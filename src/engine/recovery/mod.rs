@@ -8,3 +8,4 @@ pub mod partition_repair;
 pub mod reconcile;
 pub mod repair;
 pub mod sale_versions;
+pub(crate) mod sharded_sale;

@@ -26,7 +26,8 @@ use crate::{
     EngineError, Result,
     ledger::{
         self, entry_check,
-        sale_copy::{self, Expected, Synced},
+        expected::Expected,
+        sale_copy::{self, Synced},
     },
     lists::{self, group_by},
     payment,

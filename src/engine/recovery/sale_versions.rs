@@ -11,7 +11,8 @@ use parking_lot::{Mutex, RwLock};
 use seckill_model::{SaleId, SaleShard, SaleState, ShardId};
 use tokio::sync::Notify;
 
-use crate::{admission::ShardedSale, ledger::sale_copy::Expected};
+use super::sharded_sale::ShardedSale;
+use crate::ledger::expected::Expected;
 
 /// The state of a sale that a node knows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::{
 
 use seckill_model::{Millis, VoucherId};
 
-use super::snapshot::SaleLine;
+use super::sale_line::SaleLine;
 
 /// Maximum number of points of a curve.
 const MOST: usize = 512;

@@ -20,7 +20,6 @@ use crate::{
     EngineError, Result,
     lists::{CLAUSES, ITEMS},
     outbox::Outbox,
-    telemetry::snapshot::is_default,
 };
 
 /// Name of the event in the audit log.
@@ -143,6 +142,11 @@ impl Reconciled {
         let parts: Vec<_> = parts.into_iter().flatten().chain(unwitnessed).collect();
         if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) }
     }
+}
+
+/// Whether a field says nothing, and is left out of JSON.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Totals of recent losses.

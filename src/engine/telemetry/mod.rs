@@ -14,6 +14,7 @@ pub mod ledger_totals;
 pub mod log;
 pub mod meters;
 pub(crate) mod node_report;
+mod sale_line;
 pub mod series;
 pub mod snapshot;
 mod window;
