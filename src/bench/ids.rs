@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use redis::{InfoDict, RedisError as DriverError, aio::MultiplexedConnection, cmd};
-use seckill_engine::{EngineError, deployment::Deployment, ids::IdWorker};
+use seckill_engine::{EngineError, deployment::Deployment, orders::ids::IdWorker};
 use seckill_model::{Millis, OrderId, reason};
 use seckill_redis::RedisError;
 use serde::Serialize;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use seckill_engine::{EngineError, deployment::Deployment, fault_injection, ids::IdWorker};
+use seckill_engine::{EngineError, deployment::Deployment, fault_injection, orders::ids::IdWorker};
 use seckill_model::{Label, Millis, OrderEntry, ShardId, UserId, VoucherId, reason};
 use seckill_redis::Layout;
 use serde::Serialize;

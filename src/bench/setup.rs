@@ -13,11 +13,11 @@ use seckill_engine::{
     admission::{Admission, Rebalancer},
     commands::load_generator::LoadGenerator,
     consumer::{Consumer, Hold},
-    context::NodeContext,
     deployment::Deployment,
     ledger,
     locks::{Locks, Timing},
-    vouchers::Vouchers,
+    node::context::NodeContext,
+    orders::vouchers::Vouchers,
 };
 use seckill_model::{
     Label, Millis, NewSale, Reason, Sale, SaleState, VoucherId, ledger::SaleAudit, reason,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt as _, stream};
 use redis::{InfoDict, cmd};
 use seckill_engine::{
-    EngineError, LoadTest, admission::Admission, deployment::Deployment, vouchers::Vouchers,
+    EngineError, LoadTest, admission::Admission, deployment::Deployment, orders::vouchers::Vouchers,
 };
 use seckill_model::{
     Label, Message, Outcome, SaleShard, ShardId, UserId, VoucherId, reason, sale::Spread as Shards,

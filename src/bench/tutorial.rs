@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use redis::pipe;
-use seckill_engine::{EngineError, ids::IdWorker};
+use seckill_engine::{EngineError, orders::ids::IdWorker};
 use seckill_model::{
     EntryId, Millis, Reason, VoucherId,
     entry::{FIELD_ORDER, FIELD_USER, FIELD_VOUCHER},

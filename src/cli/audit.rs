@@ -2,13 +2,14 @@
 
 use clap::Args;
 use seckill_engine::{
-    Command, Operator, Reply, ledger,
+    Command, Operator, Reply,
+    deployment::servers::Servers,
+    ledger,
     recovery::{
         partition_repair::{PartitionFault, PartitionFindings, all_faults, prevent_audit},
         repair::{self, Repaired},
     },
     sale_list,
-    servers::Servers,
     telemetry::{
         data_loss::{REDIS_RECONCILED, add_published, published, unknown_buyers},
         snapshot::LostServer,

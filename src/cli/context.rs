@@ -5,12 +5,9 @@ use std::{os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 use seckill_engine::{
     EngineError, Operator,
     commands::{audit_record, command_handler::login_name, outcome::CommandOutcome},
-    deployment::{self, Deployment},
-    heartbeat::take_name,
+    deployment::{self, Deployment, partitions},
     locks::{Locks, Timing},
-    node::{Node, NodeConfig},
-    outbox::Outbox,
-    partitions,
+    node::{Node, NodeConfig, heartbeat::take_name, outbox::Outbox},
     recovery::{former_names, partition_repair},
     telemetry::Meters,
 };

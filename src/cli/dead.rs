@@ -3,7 +3,9 @@
 use clap::{ArgGroup, Args, Subcommand};
 use seckill_engine::{
     Command, Reply,
-    dead_letters::{ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted},
+    recovery::dead_letters::{
+        ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted,
+    },
 };
 use seckill_model::{
     EntryId, Filter, Label, LetterAction, LetterCounts, LetterVerdict, Millis, Order, OrderId,

@@ -5,10 +5,12 @@ use std::{fmt::Display, fs, io::IsTerminal as _, os::unix::fs::MetadataExt as _,
 use seckill_attach::doctor::Grade;
 use seckill_engine::{
     commands::command_handler::lock_names,
-    deployment,
+    deployment::{
+        self,
+        time_zone::{self, Zone},
+    },
     recovery::partition_repair::{self, PartitionFindings},
     telemetry::{alarms::CLOCK_SKEW_MS, snapshot::skew_side, write_probe::takes_writes},
-    time_zone::{self, Zone},
 };
 use seckill_http::files;
 use seckill_model::{

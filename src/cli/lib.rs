@@ -369,7 +369,7 @@ impl Cli {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
-    use seckill_engine::{commands::pending::FIELDS, dead_letters::LETTER_FIELDS};
+    use seckill_engine::{commands::pending::FIELDS, recovery::dead_letters::LETTER_FIELDS};
     use seckill_model::locale::set_thread_language;
 
     #[test]

@@ -7,8 +7,10 @@ use jiff::tz::TimeZone;
 use seckill_engine::{
     Command, EngineError, Operator, Reply, SaleLine,
     recovery::adoption::shards_of,
-    survey::{Settled, settled},
-    telemetry::snapshot::SqlCopy,
+    telemetry::{
+        snapshot::SqlCopy,
+        survey::{Settled, settled},
+    },
 };
 use seckill_model::{
     Label, Millis, NewSale, Phase, Sale, SaleShard, SaleState, ShardId, VoucherId, When,

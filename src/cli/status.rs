@@ -3,8 +3,10 @@
 use seckill_engine::{
     AlarmKind, EngineError, Health, Snapshot, StreamLine,
     recovery::partition_repair::PartitionFindings,
-    survey::{Survey, Unaudited, survey},
-    telemetry::snapshot::{Alarm, SqlCopy},
+    telemetry::{
+        snapshot::{Alarm, SqlCopy},
+        survey::{Survey, Unaudited, survey},
+    },
 };
 use seckill_model::{Balance, Label, Phase, text};
 use seckill_text::alarms::{Reader, alarm_text};

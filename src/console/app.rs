@@ -14,7 +14,7 @@ use ratatui::layout::{Position, Rect};
 use seckill_engine::{
     Command, ReplayReport, Reply, SaleLine, Snapshot,
     commands::{Focus, Remote, plan::Plan},
-    dead_letters::{LetterScope, LettersDiscarded, LettersReplayed},
+    recovery::dead_letters::{LetterScope, LettersDiscarded, LettersReplayed},
 };
 use seckill_model::{EntryId, Label, Millis, NewSale, VoucherId, locale::set_key_label, text};
 use strum::VariantArray as _;

@@ -8,7 +8,7 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
     Command, Pace, SaleLine, Scope,
     commands::{audit_record, plan::Plan},
-    dead_letters::{LetterScope, LettersCounted},
+    recovery::dead_letters::{LetterScope, LettersCounted},
     telemetry::snapshot::RecoveryLine,
 };
 use seckill_model::{

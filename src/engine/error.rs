@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use seckill_redis::RedisError;
 pub use seckill_store::StoreError;
 
-use super::{lists, locks::LockError};
+use crate::{lists, locks::LockError};
 
 /// Maximum length of the reason of a command, in user-perceived characters.
 pub const MAX_REASON: usize = 1_000;

@@ -18,8 +18,8 @@ use seckill_redis::{
     stream::{self, ReadFrom},
 };
 
-pub use super::ids::step_clock;
-use super::{EngineError, Result, heartbeat::beat_call};
+pub use crate::orders::ids::step_clock;
+use crate::{EngineError, Result, node::heartbeat::beat_call};
 
 /// Simulates a node that reads a batch of entries and dies before it writes or acknowledges any of them. Its last
 /// heartbeat is made older than `dead_ms`, so that it counts as dead immediately.

@@ -3,6 +3,10 @@
 //! Independent of terminals, HTTP and command lines. A [`node::Node`] is one engine process on a
 //! [`deployment::Deployment`]: its [`Operator`] carries out [`Command`]s, and its snapshots show what happens.
 //!
+//! The path of an order: [`admission`] decides and adds an entry to the stream, [`consumer`] writes it to SQL and acknowledges
+//! it, [`orders`] has its ID, payment and state, [`ledger`] compares both sides, and [`recovery`] completes what a failure left.
+//! Beside it are [`jobs`] by schedules, [`locks`], [`commands`] of operators, and [`telemetry`].
+//!
 //! # Examples
 //!
 //! `cargo run --locked -p seckill-engine --example embed` runs this one; it needs `redis-server` or `valkey-server` on the
@@ -15,37 +19,19 @@
 pub mod admission;
 pub mod commands;
 pub mod consumer;
-pub mod context;
-pub mod dead_letters;
 pub mod deployment;
 pub mod error;
-pub mod event;
-pub mod event_log;
 pub mod fault_injection;
-pub mod heartbeat;
-pub mod ids;
 pub mod jobs;
 pub mod ledger;
 mod lists;
 pub mod locks;
 pub mod node;
 pub mod orders;
-pub mod outbox;
-pub mod partitions;
-pub mod payment;
 #[cfg(test)]
 mod protocol;
 pub mod recovery;
-pub mod retention;
-mod schedule;
-pub mod servers;
-pub mod settings;
-pub mod snapshot_task;
-pub mod survey;
 pub mod telemetry;
-pub mod time_zone;
-pub mod trace;
-pub mod vouchers;
 
 pub use commands::{
     Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope, command_handler::Operator,

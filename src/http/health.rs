@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use seckill_engine::{
-    recovery::reconcile::all_reconciled, servers::Servers, telemetry::write_probe,
+    deployment::servers::Servers, recovery::reconcile::all_reconciled, telemetry::write_probe,
 };
 use seckill_model::Label;
 use seckill_redis::{HOME, replicas, stream_stats};

@@ -31,7 +31,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use deadpool::unmanaged::{Object, Pool};
 use seckill_engine::{
-    EngineError, Operator, Snapshot, admission::Admission, servers::Servers,
+    EngineError, Operator, Snapshot, admission::Admission, deployment::servers::Servers,
     telemetry::snapshot::HttpLine,
 };
 use seckill_model::text;

@@ -1,10 +1,7 @@
 //! The endpoints of orders: ask for a piece, ask for the result, pay.
 
 use axum::extract::State;
-use seckill_engine::{
-    orders::{self, Progress},
-    payment,
-};
+use seckill_engine::orders::{self, Progress, payment};
 use seckill_model::{Label, Order, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherId};
 use serde::Serialize;
 use utoipa::ToSchema;

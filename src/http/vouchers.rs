@@ -6,7 +6,7 @@ use axum::extract::State;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use moka::future::Cache;
 use redis::cmd;
-use seckill_engine::{Command, EngineError, Operator, Reply, vouchers::Vouchers};
+use seckill_engine::{Command, EngineError, Operator, Reply, orders::vouchers::Vouchers};
 use seckill_model::{
     Millis, NewSale, OrderId, Voucher, VoucherDetails, VoucherId, VoucherKind, VoucherStatus,
     reason::reason,

@@ -4,12 +4,9 @@ use std::{fmt, time::Duration};
 
 use seckill_engine::{
     admission::Admission,
-    deployment::Deployment,
-    heartbeat::take_name,
-    node::{Node, NodeConfig},
-    servers::Servers,
-    settings::Settings,
-    vouchers::Vouchers,
+    deployment::{Deployment, servers::Servers, settings::Settings},
+    node::{Node, NodeConfig, heartbeat::take_name},
+    orders::vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, UserId, VoucherId, reason};
 use seckill_redis::{Layout, Redis};

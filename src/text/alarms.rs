@@ -5,9 +5,9 @@ use std::fmt::Display;
 use seckill_engine::{
     AlarmKind, EngineError,
     error::{RedisError, StoreError},
-    event::Event,
     telemetry::{
         data_loss::{self, RecentLosses, Reconciled, list_keys},
+        event::Event,
         snapshot::{ClockOf, LostServer, Unconfirmed, skew_side},
     },
 };

@@ -1,7 +1,7 @@
 //! Localizes what was stored: the audit log, the job history, errors of entries. Texts of older versions are shown
 //! unchanged.
 
-use seckill_engine::{commands::outcome::CommandOutcome, event::Event};
+use seckill_engine::{commands::outcome::CommandOutcome, telemetry::event::Event};
 use seckill_model::{
     JobOutcome, Label, Message, OrderError, Reason,
     dead_letter::{MAX_REASON, shown},

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use seckill_engine::{admission::AdmissionError, payment, recovery::repair, settings::Settings};
+use seckill_engine::{
+    admission::AdmissionError, deployment::settings::Settings, orders::payment, recovery::repair,
+};
 use seckill_model::{Fence, Millis, OrderId, ShardId, UserId, VoucherId};
 use seckill_redis::{Redis, scripts};
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use crate::world::{NODE, World, newest, sale};
 use seckill_engine::{
     commands::{Command, LoadTest, Scope},
     fault_injection,
-    heartbeat::take_name,
+    node::heartbeat::take_name,
     telemetry::{
         Snapshot,
         log::{LogView, Which},

@@ -7,8 +7,8 @@ use redis::pipe;
 use seckill_engine::{
     EngineError,
     commands::{Command, Reply},
-    dead_letters::{LetterScope, LettersCounted},
     error::MAX_REASON,
+    recovery::dead_letters::{LetterScope, LettersCounted},
     telemetry::Snapshot,
 };
 use seckill_model::{

@@ -10,17 +10,16 @@ use seckill_engine::{
         Command, LoadTest, Reply,
         group::{GroupAction, Preview, To},
     },
+    deployment::servers::Servers,
     fault_injection,
     locks::{LockName, Locks, Timing},
-    orders::{Location, decode},
+    orders::{Location, decode, trace},
     recovery::repair::Repaired,
-    servers::Servers,
-    survey,
     telemetry::{
         OrdersView, Snapshot, StreamView,
         snapshot::{AlarmKind, DeliveryState, NodeState, PendingLine},
+        survey,
     },
-    trace,
 };
 use seckill_model::{
     EntryId, ForeignKey, Message, Millis, NO_NUMBER, NewSale, OrderEntry, OrderFilter, OrderId,

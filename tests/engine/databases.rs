@@ -6,7 +6,7 @@ use crate::world::{Database, World, sale};
 use seckill_engine::{
     EngineError,
     commands::{Focus, LoadTest},
-    payment,
+    orders::payment,
     telemetry::{
         OrdersView,
         snapshot::{Alarm, AlarmKind},

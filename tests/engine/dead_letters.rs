@@ -11,14 +11,14 @@ use redis::cmd;
 use seckill_engine::{
     EngineError,
     commands::{Command, LoadTest, Reply},
-    dead_letters::{
+    deployment::settings::Settings,
+    jobs::retention,
+    ledger,
+    orders::{self, Location, payment},
+    recovery::dead_letters::{
         ClassifiedLetter, LETTER_FIELDS, LetterScope, Letters, LettersCounted, LettersDiscarded,
         LettersReplayed,
     },
-    ledger,
-    orders::{self, Location},
-    payment, retention,
-    settings::Settings,
 };
 use seckill_model::{
     EntryId, LetterCounts, LetterVerdict, Millis, OrderEntry, OrderError, OrderId, OrderStatus,

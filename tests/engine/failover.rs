@@ -10,11 +10,10 @@ use futures::future::join_all;
 use seckill_engine::{
     admission::AdmissionError,
     commands::{Command, LoadReport, LoadTest, Reply},
-    deployment, ledger,
+    deployment::{self, servers::Servers, settings::Settings},
+    ledger,
     node::{Node, NodeConfig},
     recovery::repair,
-    servers::Servers,
-    settings::Settings,
     telemetry::data_loss::REDIS_RECONCILED,
 };
 use seckill_model::{NewSale, Outcome, ShardId, UserId, VoucherId, ledger::Finding, sale::Spread};

@@ -7,7 +7,8 @@ use seckill_engine::{
         Command, LoadTest, Reply,
         group::{Rewind, RewindReport, To, rewind, show},
     },
-    ledger, payment,
+    ledger,
+    orders::payment,
     recovery::partition_repair,
 };
 use seckill_model::{

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use reqwest::Method;
-use seckill_engine::vouchers::Vouchers;
+use seckill_engine::orders::vouchers::Vouchers;
 use seckill_http::{HttpSettings, ProxyNetwork};
 use seckill_model::{ShardId, VoucherDetails};
 use tokio::{

@@ -15,10 +15,9 @@ use futures::FutureExt as _;
 use rustix::process::Signal;
 use seckill_engine::{
     commands::{Command, Reply, Scope},
-    deployment::Deployment,
+    deployment::{Deployment, settings::Settings},
     jobs::{Done, Job, Run, Runner, Schedule, Work, board, schedule},
     locks::{Locks, Timing},
-    settings::Settings,
 };
 use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter};
 use seckill_redis::{Layout, Redis};

@@ -7,8 +7,8 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill_engine::{
     commands::{Command, LoadReport, LoadTest, Reply},
-    servers::Servers,
-    vouchers::Vouchers,
+    deployment::servers::Servers,
+    orders::vouchers::Vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, SaleState, ShardId, VoucherId};
 use seckill_store::Settings;

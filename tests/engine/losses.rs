@@ -12,16 +12,16 @@ use seckill_engine::{
     admission::AdmissionError,
     commands::{Command, LoadTest, Reply},
     consumer::order_writer::Writer,
-    dead_letters::{LetterScope, classify},
     ledger,
-    outbox::Outbox,
+    node::outbox::Outbox,
+    orders::vouchers::Vouchers,
     recovery::{
+        dead_letters::{LetterScope, classify},
         partition_repair::{self, PartitionFault},
         reconcile::reconcile,
         repair,
     },
     telemetry::snapshot::AlarmKind,
-    vouchers::Vouchers,
 };
 use seckill_model::{
     EntryId, Fence, Filter, LetterVerdict, Millis, OrderError, Outcome, SaleAudit, SaleOrder,
@@ -895,7 +895,7 @@ async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let later = Millis::now().plus(3_600_000);
-    seckill_engine::payment::close_overdue(
+    seckill_engine::orders::payment::close_overdue(
         &mut world.servers(),
         later,
         Millis::now(),

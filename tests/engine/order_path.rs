@@ -7,8 +7,8 @@ use redis::cmd;
 use seckill_engine::{
     commands::{Command, LoadTest, Pace, ReplayReport, Reply, Scope},
     fault_injection,
-    ids::IdWorker,
     ledger::{self, sale_copy},
+    orders::ids::IdWorker,
 };
 use seckill_model::{
     EntryId, Millis, NewSale, OrderError, OrderId, Outcome, SaleState, ShardId, UserId, VoucherId,

@@ -9,12 +9,9 @@ use futures::future::join_all;
 use seckill_engine::{
     EngineError,
     commands::{LoadTest, Scope},
-    deployment,
-    heartbeat::take_name,
-    ids::IdWorker,
-    orders::{self, Location},
-    partitions,
-    servers::Servers,
+    deployment::{self, partitions, servers::Servers},
+    node::heartbeat::take_name,
+    orders::{self, Location, ids::IdWorker},
 };
 use seckill_model::{EntryId, OrderId, Outcome, Reason, ShardId, filter::Filter};
 use seckill_redis::{Layout, nodes::Nodes, stream};

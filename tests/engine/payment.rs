@@ -10,11 +10,9 @@ use crate::world::{Database, World, sale};
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill_engine::{
     commands::{Command, LoadTest, Reply},
-    payment,
+    deployment::servers::Servers,
+    orders::{payment, trace, vouchers::Vouchers},
     recovery::repair,
-    servers::Servers,
-    trace,
-    vouchers::Vouchers,
 };
 use seckill_model::{
     Fence, Millis, OrderId, OrderStatus, Outcome, Payment, ShardId, UserId, VoucherDetails,

@@ -11,7 +11,10 @@ use futures::future::join_all;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill_engine::{
-    commands::Command, payment, recovery::repair, servers::Servers, vouchers::Vouchers,
+    commands::Command,
+    deployment::servers::Servers,
+    orders::{payment, vouchers::Vouchers},
+    recovery::repair,
 };
 use seckill_model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, ShardId, VoucherId};
 use tokio_util::sync::CancellationToken;

@@ -10,16 +10,13 @@ use redis::cmd;
 use seckill_engine::{
     commands::{Command, LoadTest, Reply},
     fault_injection,
-    ids::IdWorker,
     ledger::{self, sale_copy},
-    orders::{Location, find},
-    payment,
+    orders::{Location, find, ids::IdWorker, payment, vouchers::Vouchers},
     recovery::{
         comparison::{counts_match, reconcile_by_count},
         reconcile::reconcile,
     },
     telemetry::data_loss::Reconciled,
-    vouchers::Vouchers,
 };
 use seckill_model::{
     EntryId, Fence, Millis, OrderError, OrderId, Outcome, SaleOrder, SaleState, ShardId, UserId,

@@ -12,9 +12,9 @@ use seckill_engine::{
     EngineError,
     commands::{Command, LoadTest},
     ledger::sale_copy,
+    orders::vouchers::Vouchers,
     recovery::repair,
     telemetry::snapshot::{Alarm, AlarmKind},
-    vouchers::Vouchers,
 };
 use seckill_model::{
     Outcome, Sale, SaleState, ShardId, VoucherId, ledger::Finding, reason::reason, sale::MAX_STOCK,
@@ -290,7 +290,8 @@ async fn none_is_oversold(world: &World, voucher: VoucherId, sold: u64) {
 async fn a_lost_reply_puts_no_pieces_of_another_process_back() {
     let (world, voucher) = World::with_sale(20).await;
     let (proxy, redis) = through(&world).await;
-    let mut servers = seckill_engine::servers::Servers::new(&redis, &world.store, &world.keys);
+    let mut servers =
+        seckill_engine::deployment::servers::Servers::new(&redis, &world.store, &world.keys);
     let (mut held, cutting) = half_way(&world, voucher, 10).await;
     proxy.cut_at_each(scripts::CUT.get_hash(), Cut::After);
     let other =
@@ -307,7 +308,8 @@ async fn a_lost_reply_puts_no_pieces_of_another_process_back() {
 async fn a_commit_that_comes_after_the_wait_of_others_sells_nothing_twice() {
     let (world, voucher) = World::with_sale(20).await;
     let (proxy, redis) = through(&world).await;
-    let mut servers = seckill_engine::servers::Servers::new(&redis, &world.store, &world.keys);
+    let mut servers =
+        seckill_engine::deployment::servers::Servers::new(&redis, &world.store, &world.keys);
     world.admits().await;
     // Otherwise the reply that it is not loaded comes late, and the reduction in time.
     let _: String = scripts::CUT.prepare_invoke().load(&mut world.server.connection()).unwrap();

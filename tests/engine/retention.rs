@@ -4,10 +4,10 @@ use crate::world::{World, sale};
 use redis::cmd;
 use seckill_engine::{
     commands::{Command, LoadTest},
+    deployment::settings::Settings,
+    jobs::retention::{self, Trimmed},
     ledger,
     orders::{self, Location},
-    retention::{self, Trimmed},
-    settings::Settings,
 };
 use seckill_model::{NewSale, Outcome, SaleState, ShardId};
 use seckill_redis::{dead_letters, stream};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use seckill_engine::{commands::Command, ledger, retention, telemetry::snapshot::AlarmKind};
+use seckill_engine::{commands::Command, jobs::retention, ledger, telemetry::snapshot::AlarmKind};
 use seckill_model::{ShardId, VoucherId, ledger::Finding};
 use seckill_redis::scripts;
 use tokio_util::sync::CancellationToken;

@@ -10,14 +10,11 @@ use seckill_engine::{
         Command, Pace, Reply, Scope,
         plan::{Change, SaleForecast},
     },
-    dead_letters::classify,
+    deployment::servers::Servers,
+    jobs::retention,
     ledger,
-    orders::Location,
-    recovery::repair,
-    retention,
-    servers::Servers,
-    trace,
-    vouchers::Vouchers,
+    orders::{Location, trace, vouchers::Vouchers},
+    recovery::{dead_letters::classify, repair},
 };
 use seckill_model::{
     EntryId, LetterVerdict, OrderFilter, OrderId, OrderTerms, Outcome, Sale, SaleAudit, SaleShard,

@@ -9,10 +9,12 @@ use seckill_engine::{
     EngineError,
     admission::AdmissionError,
     commands::{Command, LoadTest, Reply, Scope, pending::FIELDS},
-    dead_letters::{LETTER_FIELDS, LetterScope, Letters, LettersDiscarded},
+    deployment::settings::Settings,
     ledger,
-    recovery::repair,
-    settings::Settings,
+    recovery::{
+        dead_letters::{LETTER_FIELDS, LetterScope, Letters, LettersDiscarded},
+        repair,
+    },
     telemetry::{
         Meters,
         collector::Collector,

@@ -16,7 +16,7 @@ use crate::{
 };
 use futures::{FutureExt as _, StreamExt as _};
 use redis::{Script, Value, cmd, pipe};
-use seckill_engine::{heartbeat::take_name, servers::Servers};
+use seckill_engine::{deployment::servers::Servers, node::heartbeat::take_name};
 use seckill_model::reason::reason;
 use seckill_redis::{
     Connection, HOME, Layout, Redis, RedisError,

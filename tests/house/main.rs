@@ -17,7 +17,7 @@ use std::{
 };
 
 use seckill_console::Keys;
-use seckill_engine::settings::Settings;
+use seckill_engine::deployment::settings::Settings;
 use seckill_http::HttpSettings;
 use seckill_store::Settings as StoreSettings;
 
@@ -198,7 +198,7 @@ fn the_example_config_matches_the_defaults() {
     for (name, _) in engine.as_table().unwrap() {
         assert!(!parsed.contains_key(name), "{name} is listed twice");
     }
-    let fields = read("src/engine/settings.rs");
+    let fields = read("src/engine/deployment/settings.rs");
     for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
         let there = engine.get(name.0).or_else(|| engine.get("jobs")?.get(name.0));
         assert!(there.is_some(), "the example lacks engine.{}", name.0);

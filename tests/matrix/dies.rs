@@ -9,8 +9,11 @@ use std::{
 use redis::cmd;
 use rustix::process::Signal;
 use seckill_engine::{
-    EngineError, commands::Command, fault_injection, heartbeat::take_name, node::Node, payment,
-    vouchers::Vouchers,
+    EngineError,
+    commands::Command,
+    fault_injection,
+    node::{Node, heartbeat::take_name},
+    orders::{payment, vouchers::Vouchers},
 };
 use seckill_model::{
     Fence, OrderId, SaleState, VoucherId,

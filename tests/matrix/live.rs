@@ -10,7 +10,9 @@ use std::{
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use redis::cmd;
-use seckill_engine::{fault_injection, node::Node, servers::Servers, vouchers::Vouchers};
+use seckill_engine::{
+    deployment::servers::Servers, fault_injection, node::Node, orders::vouchers::Vouchers,
+};
 use seckill_model::{Millis, ShardId, VoucherId, order_id::utc_day};
 use seckill_redis::{Redis, scripts};
 use seckill_store::fault_injection::{Ill, Illness};

@@ -4,7 +4,7 @@ use std::{collections::HashSet, mem, time::Duration};
 
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt as _, SeedableRng as _, seq::SliceRandom as _};
-use seckill_engine::settings::Settings;
+use seckill_engine::deployment::settings::Settings;
 use seckill_model::{SaleId, ShardId, Spread, UserId, VoucherId, faults::Point};
 
 use super::buyers::Log;

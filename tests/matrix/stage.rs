@@ -10,10 +10,12 @@ use seckill_engine::{
     EngineError,
     admission::Admission,
     commands::{Command, Scope},
-    dead_letters::{LETTER_FIELDS, LetterScope},
-    ledger, payment,
-    recovery::repair,
-    vouchers::Vouchers,
+    ledger,
+    orders::{payment, vouchers::Vouchers},
+    recovery::{
+        dead_letters::{LETTER_FIELDS, LetterScope},
+        repair,
+    },
 };
 use seckill_model::{
     EntryId, Fence, Millis, NewSale, OrderId, ShardId, VoucherId, filter::Filter, ledger::Finding,

@@ -14,11 +14,9 @@ use seckill_engine::{
     EngineError,
     admission::AdmissionError,
     commands::{Command, LoadReport, LoadTest, Pace, ReplayReport, Reply, Scope},
-    deployment::Deployment,
+    deployment::{Deployment, servers::Servers, settings::Settings},
     fault_injection, ledger,
     node::{Node, NodeConfig},
-    servers::Servers,
-    settings::Settings,
 };
 use seckill_model::{
     Millis, NewSale, Outcome, Sale, ShardId, UserId, VoucherId, filter::Filter, ledger::Finding,

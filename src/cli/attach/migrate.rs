@@ -11,7 +11,7 @@ use seckill_engine::{
     Command, EngineError, Operator,
     commands::{operator_lock, outcome::CommandOutcome},
     deployment, ledger,
-    vouchers::Vouchers,
+    orders::vouchers::Vouchers,
 };
 use seckill_model::{
     Fence, Label, Message, Millis, OsError, Reason, SaleState, VoucherId,

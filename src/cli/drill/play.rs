@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use seckill_console::GuidePage;
 use seckill_engine::{
-    Command, EngineError, LoadTest, Reply, Snapshot, dead_letters::LetterScope, fault_injection,
-    ledger::Audit,
+    Command, EngineError, LoadTest, Reply, Snapshot, fault_injection, ledger::Audit,
+    recovery::dead_letters::LetterScope,
 };
 use seckill_model::{EntryId, Filter, Label, OrderId, SaleAudit, ShardId, VoucherId, text};
 use seckill_store::fault_injection::Ill;

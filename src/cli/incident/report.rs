@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt::Display, time::Duration};
 use seckill_engine::{
     EngineError, Health, Snapshot, StreamLine,
     commands::{operator_lock, pending::Classifier},
+    deployment::servers::Servers,
     ledger::{self, Audit},
-    servers::Servers,
-    survey::survey,
+    telemetry::survey::survey,
 };
 use seckill_model::{EntryId, Label, Millis, OrderEntry, SaleAudit, Verdict, text};
 use seckill_redis::{

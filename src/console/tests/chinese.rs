@@ -1,6 +1,6 @@
 //! Every view, dialog, and stored message in the language of the reader: nothing is truncated or left in English.
 
-use seckill_engine::event::Event;
+use seckill_engine::telemetry::event::Event;
 use seckill_model::dead_letter::MAX_REASON;
 
 use super::prelude::*;

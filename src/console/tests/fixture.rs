@@ -3,7 +3,10 @@
 use futures::StreamExt;
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend};
-use seckill_engine::{commands::plan::file::Writer, event, telemetry::census::Census};
+use seckill_engine::{
+    commands::plan::file::Writer,
+    telemetry::{census::Census, event},
+};
 use tokio::sync::mpsc;
 
 use super::prelude::*;

@@ -1,6 +1,6 @@
 //! Going back in time: moments in the chart, pages of the log, one sale over its time.
 
-use seckill_engine::event::Event;
+use seckill_engine::telemetry::event::Event;
 
 use super::prelude::*;
 

@@ -7,13 +7,12 @@ pub(super) use futures::FutureExt;
 pub(super) use ratatui::{buffer::*, layout::Rect, style::*};
 pub(super) use seckill_engine::{
     commands::{group::*, outcome::CommandOutcome, plan::*, *},
-    dead_letters::*,
     error::*,
-    recovery::repair::Repaired,
+    orders::trace::Trace,
+    recovery::{dead_letters::*, repair::Repaired},
     telemetry::{
         alarms::alarms, curves::Curves, data_loss::*, ledger_page::*, log::*, snapshot::*, *,
     },
-    trace::Trace,
 };
 pub(super) use seckill_model::{
     dead_letter::*, ledger::Cure, locale::set_thread_language, reason::reason, *,

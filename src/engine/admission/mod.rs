@@ -28,8 +28,8 @@ pub use worker::AdmissionWorker;
 
 use crate::{
     EngineError,
-    context::NodeContext,
     lists::group_by,
+    node::context::NodeContext,
     recovery::{sale_versions::SaleVersions, sharded_sale::ShardedSale},
     telemetry::Meters,
 };

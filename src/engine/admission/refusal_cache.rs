@@ -37,7 +37,7 @@ use super::{
     AdmissionError, admit_call,
     reply::{Decision, decision},
 };
-use crate::{Result, context::NodeContext, ledger, servers::Servers};
+use crate::{Result, deployment::servers::Servers, ledger, node::context::NodeContext};
 
 /// How long a refusal is given after Redis was asked.
 const TTL: Duration = Duration::from_millis(100);

@@ -26,8 +26,8 @@ use super::{
     reply::{Decision, decision},
 };
 use crate::{
-    Result, context::NodeContext, ledger::sale_copy::sync, recovery::sharded_sale::ShardedSale,
-    servers::Servers, telemetry::data_loss::Closed, vouchers::Vouchers,
+    Result, deployment::servers::Servers, ledger::sale_copy::sync, node::context::NodeContext,
+    orders::vouchers::Vouchers, recovery::sharded_sale::ShardedSale, telemetry::data_loss::Closed,
 };
 
 /// How often Redis is asked while that is in use.

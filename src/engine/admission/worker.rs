@@ -35,16 +35,14 @@ use crate::{
         reply::{Decision, decision, is_not_any_more, outcome_of},
         reply_all,
     },
-    context::NodeContext,
-    deployment,
-    event::{self, Event},
-    ids::{self, Dates, IdWorker, ServerClock},
+    deployment::{self, partitions, servers::Servers},
     ledger::{
         expected::Expected,
         promise_journal::Journal,
         sale_copy::{self, Synced},
     },
-    partitions,
+    node::context::NodeContext,
+    orders::ids::{self, Dates, IdWorker, ServerClock},
     recovery::{
         adoption::{adopt, no_sale},
         comparison::{compare, reconcile_by_count},
@@ -52,9 +50,9 @@ use crate::{
         reconcile::{self, Damage, Reconciler, Scope, await_peers, is_reconciled, reconcile_each},
         sale_versions::SaleVersions,
     },
-    servers::Servers,
     telemetry::{
         data_loss::{REDIS_RECONCILED, Reconciled, Unwitnessed},
+        event::{self, Event},
         log::events::{SALE_FIXED, SALE_UNRECONCILED},
     },
 };

@@ -24,10 +24,9 @@ use crate::{
         plan::{Line, Plan, same_order},
     },
     consumer::order_writer::{Settled, Writer, by_partition},
-    deployment,
+    deployment::{self, servers::Servers},
     error::PlanError,
     ledger::rebuild,
-    servers::Servers,
     telemetry::snapshot::RecoveryLine,
 };
 

@@ -12,9 +12,9 @@ use crate::{
         Command, LoadTest, apply,
         group::{RemoveReport, Rewind, claim::ClaimPart},
     },
-    dead_letters::LetterScope,
     error::{MAX_REASON, MAX_REASON_BYTES},
     lists::{CLAUSES, PARTS},
+    recovery::dead_letters::LetterScope,
 };
 
 /// Rejects a reason that is too long for the audit log.

@@ -21,17 +21,12 @@ use crate::{
         pending::Classifier,
         plan::{self, Plan},
     },
-    dead_letters::Letters,
-    deployment::Deployment,
+    deployment::{Deployment, servers::Servers, settings::Settings, time_zone},
     jobs::{Job, Runner, builtin, job_lock},
     locks::{LockName, revoke},
-    payment,
-    recovery::{adoption, partition_repair, repair},
-    servers::Servers,
-    settings::Settings,
+    orders::{payment, trace, vouchers::Vouchers},
+    recovery::{adoption, dead_letters::Letters, partition_repair, repair},
     telemetry::data_loss::Closed,
-    time_zone, trace,
-    vouchers::Vouchers,
 };
 
 impl Operator {

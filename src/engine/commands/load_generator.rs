@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     admission::{Admission, AdmissionError, AdmissionReply, Ticket},
+    deployment::servers::Servers,
     error::{MAX_CONCURRENCY, MAX_USERS},
-    servers::Servers,
     telemetry::{
         Meters,
         meters::{InProgress, LoadTestRun, histogram, latency_of},

@@ -29,10 +29,12 @@ use crate::{
         group::{ClaimPlan, ClaimReport, GroupAction, Preview, RemoveReport, Rewind, RewindReport},
         plan::Plan,
     },
-    dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
-    recovery::repair::Repaired,
+    orders::trace::Trace,
+    recovery::{
+        dead_letters::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
+        repair::Repaired,
+    },
     telemetry::{OrdersView, Snapshot, StreamView, log::LogView},
-    trace::Trace,
 };
 
 pub use load_generator::{AggregateLine, LoadReport, LoadTest, RequestLabel, Tally};

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    admission::Admission, deployment::Deployment, locks::Locks, outbox::Outbox, servers::Servers,
+    admission::Admission,
+    deployment::{Deployment, servers::Servers},
+    locks::Locks,
+    node::outbox::Outbox,
     telemetry::Meters,
 };
 

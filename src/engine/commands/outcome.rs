@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::{
     EngineError,
     commands::{ReplayReport, Reply, group::ClaimReport},
-    dead_letters::{LettersDiscarded, LettersReplayed},
-    event::Event,
     lists::ITEMS,
+    recovery::dead_letters::{LettersDiscarded, LettersReplayed},
+    telemetry::event::Event,
 };
 
 /// Outcome of a command.

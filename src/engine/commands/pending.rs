@@ -20,8 +20,10 @@ use seckill_store::Written;
 use strum::VariantNames as _;
 
 use crate::{
-    Result, consumer::order_writer::by_partition, ledger::entry_check, servers::Servers,
-    settings::Settings,
+    Result,
+    consumer::order_writer::by_partition,
+    deployment::{servers::Servers, settings::Settings},
+    ledger::entry_check,
 };
 
 /// Entries per read: about 5 ms of Redis time, and a tenth of that in memory.

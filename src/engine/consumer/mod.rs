@@ -30,15 +30,14 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     EngineError, Result,
     consumer::order_writer::{BACKOFF, Committed, Settled, Writer, wait},
-    context::NodeContext,
+    deployment::{servers::Servers, settings::Settings},
     ledger::{
         entry_check::{self, Checked},
         promise_journal::InHand,
         rebuild,
     },
     locks::{Guard, LockError, LockName, Locks},
-    servers::Servers,
-    settings::Settings,
+    node::context::NodeContext,
     telemetry::Meters,
 };
 

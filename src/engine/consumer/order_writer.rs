@@ -31,19 +31,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
-    context::NodeContext,
-    event::{self, Event},
+    deployment::servers::Servers,
     ledger::{
         entry_check::{self, Checked, Rejected},
         promise_journal::InHand,
         sale_copy,
     },
     lists::group_by,
-    outbox::Outbox,
+    node::{context::NodeContext, outbox::Outbox},
     recovery::{former_names, reconcile::put_back_written, sale_versions::SaleVersions},
-    servers::Servers,
     telemetry::{
         Meters,
+        event::{self, Event},
         log::events::{ORDERS_WAIT, ORDERS_WRITTEN},
     },
 };

@@ -4,10 +4,9 @@ use std::{error::Error, sync::Arc};
 
 use seckill_engine::{
     Command, LoadTest, Reply,
-    deployment::{self, Deployment},
+    deployment::{self, Deployment, settings::Settings},
     ledger,
     node::{Node, NodeConfig},
-    settings::Settings,
 };
 use seckill_model::{Millis, NewSale};
 use seckill_redis::{DataDir, Layout, ManagedServer, Redis};

@@ -10,12 +10,11 @@ use seckill_model::{Reason, order_id::utc_day, reason::reason};
 use super::{Done, Job, Run, Schedule};
 use crate::{
     EngineError, Result,
-    deployment::Deployment,
+    deployment::{Deployment, settings::Settings},
+    jobs::retention::{self, Trimmed},
     ledger,
     lists::sales,
-    payment,
-    retention::{self, Trimmed},
-    settings::Settings,
+    orders::payment,
 };
 
 /// Days whose counters a node with a slow clock may still use.

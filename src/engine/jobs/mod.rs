@@ -4,7 +4,9 @@
 //! (job, due); the lock before it prevents concurrent runs of one job.
 
 pub mod builtin;
+pub mod retention;
 mod runner;
+mod schedule;
 mod scheduler;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -14,11 +16,14 @@ use seckill_model::{Fence, JobRun, Millis, Reason, message::text};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
-use super::{deployment::Deployment, telemetry::snapshot::JobLine};
-use crate::{Result, time_zone};
+use crate::{
+    Result,
+    deployment::{Deployment, time_zone},
+    telemetry::snapshot::JobLine,
+};
 
-pub use super::schedule::Schedule;
 pub use runner::{Runner, job_lock};
+pub use schedule::Schedule;
 pub use scheduler::schedule;
 
 /// A job: action, schedule and time limits.
@@ -120,8 +125,7 @@ mod tests {
     use super::*;
     use crate::{
         EngineError,
-        event::Event,
-        telemetry::{Snapshot, alarms::alarms},
+        telemetry::{Snapshot, alarms::alarms, event::Event},
     };
     use seckill_model::{
         Cause, JobOutcome, Message,

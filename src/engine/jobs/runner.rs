@@ -17,8 +17,8 @@ use super::{Done, Job, Run};
 use crate::{
     EngineError, Result,
     deployment::Deployment,
-    event::Event,
     locks::{Guard, LockError, LockName, Locks},
+    telemetry::event::Event,
 };
 
 /// The end of a run is recorded even if a database is briefly unreachable.

@@ -12,11 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Job, Runner, Schedule};
 use crate::{
     EngineError, Result,
-    deployment::Deployment,
-    event::Event,
+    deployment::{Deployment, time_zone},
     locks::{Guard, LockError},
-    telemetry::log::events,
-    time_zone,
+    telemetry::{event::Event, log::events},
 };
 
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];

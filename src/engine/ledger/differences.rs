@@ -13,7 +13,7 @@ use seckill_model::{OrderId, SaleOrder, ShardId};
 use seckill_store::SharedStore;
 
 use super::{flows, for_each_buyer};
-use crate::{Result, servers::Servers};
+use crate::{Result, deployment::servers::Servers};
 
 /// 10 million orders are 150 in each bucket.
 const BUCKETS: usize = 1 << 16;

@@ -18,7 +18,9 @@ use seckill_redis::{
 };
 use seckill_store::StoreError;
 
-use crate::{Result, ledger::promise_journal::InHand, lists::group_by, servers::Servers};
+use crate::{
+    Result, deployment::servers::Servers, ledger::promise_journal::InHand, lists::group_by,
+};
 
 /// Entries that become dead letters, each with the reason.
 pub(crate) type Rejected = Vec<(EntryId, Message)>;

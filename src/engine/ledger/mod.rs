@@ -32,7 +32,7 @@ use seckill_store::{Sales, StoreError, UnreadableSale};
 use serde::Serialize;
 
 use self::differences::Differences;
-use crate::{Result, lists::group_by, recovery::former_names, servers::Servers};
+use crate::{Result, deployment::servers::Servers, lists::group_by, recovery::former_names};
 
 /// Orders of a page.
 pub(super) const PAGE: usize = 1_000;

@@ -8,7 +8,7 @@ use seckill_redis::{Connection, Layout, RedisError, lossy_utf8::Text, scripts};
 use seckill_store::{SharedStore, StoreError};
 
 use super::expected::{Expected, shards_of};
-use crate::{EngineError, Result, servers::Servers};
+use crate::{EngineError, Result, deployment::servers::Servers};
 
 /// How long a fence with an unknown outcome is repeated: meanwhile pieces are out of sale, or a sale is closed.
 const FENCE_WITHIN: Duration = Duration::from_secs(1);

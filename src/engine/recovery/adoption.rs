@@ -16,9 +16,9 @@ use seckill_store::StoreError;
 
 use crate::{
     EngineError, Result,
+    deployment::servers::Servers,
     ledger::sale_copy::{self, Synced, try_sync},
     recovery::former_names,
-    servers::Servers,
 };
 
 /// Adopts the sale of a shard that SQL lacks, or of which Redis has a newer version or the same one of another history. All

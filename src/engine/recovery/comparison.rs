@@ -16,11 +16,11 @@ use seckill_redis::{
 
 use crate::{
     Result,
+    deployment::servers::Servers,
     ledger::{self, PAGE},
     lists::group_by,
-    payment,
+    orders::payment,
     recovery::reconcile::{NotReconciled, Scope, put_back, reconcile_each, stops_all},
-    servers::Servers,
     telemetry::data_loss::Reconciled,
 };
 

@@ -14,16 +14,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
-    context::NodeContext,
-    event::Event,
+    deployment::servers::Servers,
     ledger::sale_copy::{self, Synced, drop_keys, reject_behind, sync},
+    node::context::NodeContext,
     recovery::{
         adoption::{adopt, is_held, pause_set_back},
         reconcile::{Reconciler, Scope, new_token},
         sale_versions::SaleVersions,
     },
-    servers::Servers,
-    telemetry::data_loss::{Closed, REDIS_RECONCILED, Reconciled},
+    telemetry::{
+        data_loss::{Closed, REDIS_RECONCILED, Reconciled},
+        event::Event,
+    },
 };
 
 /// Maximum time until a change is confirmed by a Redis that loses keys of the sale again and again.

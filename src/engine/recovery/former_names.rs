@@ -6,7 +6,7 @@ use redis::{cmd, pipe};
 use seckill_model::{SaleId, ShardId, Spread, VoucherId, sale::MAX_SHARDS};
 use seckill_redis::{RedisError, keys::Partition, lossy_utf8::Text, scripts, stream_stats};
 
-use crate::{Result, servers::Servers};
+use crate::{Result, deployment::servers::Servers};
 
 /// Shards whose keys are renamed in one call.
 const PAGE: usize = 100;

@@ -2,6 +2,7 @@
 
 pub mod adoption;
 pub mod comparison;
+pub mod dead_letters;
 pub(crate) mod delivery;
 pub mod former_names;
 pub mod partition_repair;

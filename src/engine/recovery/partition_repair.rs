@@ -24,13 +24,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError, Result,
-    event::{self, Event},
+    deployment::servers::Servers,
     ledger::entry_check::backing,
-    outbox::Outbox,
+    node::outbox::Outbox,
     recovery::reconcile::{Reconciler, new_token},
-    servers::Servers,
     telemetry::{
         data_loss::{REDIS_RECONCILED, Reconciled},
+        event::{self, Event},
         log::events::PARTITION_REPAIRED,
     },
 };

@@ -24,18 +24,18 @@ use seckill_store::{SharedStore, StoreError};
 
 use crate::{
     EngineError, Result,
+    deployment::servers::Servers,
     ledger::{
         self, entry_check,
         expected::Expected,
         sale_copy::{self, Synced},
     },
     lists::{self, group_by},
-    payment,
+    orders::payment,
     recovery::{
         adoption::{adopt, adopt_each, pause_set_back},
         former_names,
     },
-    servers::Servers,
     telemetry::data_loss::{Closed, Reconciled},
 };
 

@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
+    deployment::servers::Servers,
     ledger::{self, sale_copy::drop_keys},
     lists::sales as sale_list,
-    payment,
+    orders::payment,
     recovery::{
         adoption::adopt,
         delivery::deliver,
         former_names,
         reconcile::{Reconciler, Scope, new_token, stops_all},
     },
-    servers::Servers,
     telemetry::data_loss::Closed,
 };
 

@@ -8,7 +8,7 @@ use seckill_model::{
 };
 use seckill_store::StoreError;
 
-use crate::{EngineError, time_zone::Zone};
+use crate::{EngineError, deployment::time_zone::Zone};
 
 use super::{
     Snapshot,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     EngineError, Result,
     lists::{CLAUSES, ITEMS},
-    outbox::Outbox,
+    node::outbox::Outbox,
 };
 
 /// Name of the event in the audit log.

@@ -8,6 +8,8 @@ pub mod census;
 pub mod collector;
 pub mod curves;
 pub mod data_loss;
+pub mod event;
+pub mod event_log;
 mod ledger_hysteresis;
 pub mod ledger_page;
 pub mod ledger_totals;
@@ -17,6 +19,8 @@ pub(crate) mod node_report;
 mod sale_line;
 pub mod series;
 pub mod snapshot;
+pub mod snapshot_task;
+pub mod survey;
 mod window;
 pub mod write_probe;
 

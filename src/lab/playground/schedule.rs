@@ -10,11 +10,9 @@ use std::{
 };
 
 use seckill_engine::{
-    deployment::Deployment,
+    deployment::{Deployment, settings::Settings, time_zone::Zone},
     jobs::{Done, Job, Run, Runner, Schedule, Work, schedule},
     locks::{Locks, Timing},
-    settings::Settings,
-    time_zone::Zone,
 };
 use seckill_model::{Label, Millis, text};
 use seckill_redis::{Layout, Redis};

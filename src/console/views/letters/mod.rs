@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use seckill_engine::{
     LetterLine,
-    dead_letters::{LetterScope, LettersCounted},
+    recovery::dead_letters::{LetterScope, LettersCounted},
 };
 use seckill_model::{Filter, LetterAction, LetterCounts, LetterVerdict, OrderEntry};
 

@@ -1,9 +1,8 @@
 //! The detail of an order: its row in SQL and its trace.
 
 use seckill_engine::{
-    orders::{Location, decode},
+    orders::{Location, decode, trace::Trace},
     telemetry::snapshot::DeliveryState,
-    trace::Trace,
 };
 use seckill_model::{Order, OrderId, OrderStatus};
 

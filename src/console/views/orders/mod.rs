@@ -3,9 +3,8 @@
 mod detail;
 
 use seckill_engine::{
-    orders::decode,
+    orders::{decode, trace::Trace},
     telemetry::{OrdersView, snapshot::OrdersPage},
-    trace::Trace,
 };
 use seckill_model::{Order, OrderId, OrderQuery, OrderStatus, Reason};
 use tui_input::Input;

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     commands::group::{no_consumer, partition},
+    deployment::servers::Servers,
     lists::group_by,
-    servers::Servers,
 };
 
 /// Entries per step.

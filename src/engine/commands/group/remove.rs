@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     EngineError, Result,
     commands::group::{no_consumer, partitions},
+    deployment::servers::Servers,
     lists::partition_numbers,
-    servers::Servers,
 };
 
 /// Result of a removal; the keys are a contract of `stream remove-consumer --json`.

@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     commands::group::{partition, partitions},
+    deployment::servers::Servers,
     ledger::entry_check::backing,
     lists::partition_numbers,
-    servers::Servers,
 };
 
 /// Entries per read, and orders per SQL query.

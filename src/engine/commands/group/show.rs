@@ -10,7 +10,7 @@ use seckill_redis::{
     stream_stats::{ConsumerStats, RedisStats},
 };
 
-use crate::{Result, commands::group::partitions, servers::Servers};
+use crate::{Result, commands::group::partitions, deployment::servers::Servers};
 
 /// Entries per read.
 const PAGE: usize = 1_000;

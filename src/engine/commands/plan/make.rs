@@ -16,10 +16,9 @@ use crate::{
         operator::Operator,
         pending::{Classified, Classifier},
     },
-    deployment,
+    deployment::{self, servers::Servers},
     error::PlanError,
     ledger,
-    servers::Servers,
     telemetry::snapshot::RecoveryLine,
 };
 

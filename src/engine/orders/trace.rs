@@ -11,10 +11,10 @@ use seckill_redis::{
 };
 use seckill_store::StoreError;
 
-use super::{
+use crate::{
     EngineError, Result,
+    deployment::servers::Servers,
     orders::{self, Location},
-    servers::Servers,
 };
 
 /// Entries per read, and maximum number of reads: a second or two of an idle server.

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
-    context::NodeContext,
+    deployment::servers::Servers,
+    node::context::NodeContext,
     recovery::partition_repair::repair_partition,
-    servers::Servers,
     telemetry::{data_loss::LossExchange, node_report::NodeReport},
 };
 
@@ -26,7 +26,7 @@ const MOVES_WITHIN: Duration = Duration::from_mins(1);
 
 /// Sends a node's heartbeats in one partition and repairs its faults until `stop` is cancelled. Cancels `stop` itself
 /// if another process has taken the name.
-pub(super) async fn send_heartbeats(
+pub(crate) async fn send_heartbeats(
     context: NodeContext,
     mut servers: Servers,
     of: Partition,

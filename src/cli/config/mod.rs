@@ -12,7 +12,7 @@ use std::{
 };
 
 use seckill_console::Keys;
-use seckill_engine::settings::{MAX_PARTITIONS, Settings};
+use seckill_engine::deployment::settings::{MAX_PARTITIONS, Settings};
 use seckill_http::HttpSettings;
 use seckill_model::{Label, NumericSetting, OsError, message::Lines, text};
 use seckill_redis::{

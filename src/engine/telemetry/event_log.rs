@@ -21,9 +21,9 @@ use crate::{
     EngineError,
     commands::operator::Operator,
     deployment::Deployment,
-    event::Event,
     telemetry::{
         Snapshot,
+        event::Event,
         log::events,
         snapshot::{AlarmKind, ClockOf, Unconfirmed, skew_side},
     },

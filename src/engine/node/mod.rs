@@ -4,6 +4,10 @@
 //! locks, the scheduler of its jobs, the collector, the event log and the commands. All of them watch one token;
 //! [`Node::stop`] cancels it and waits for them, with a timeout.
 
+pub mod context;
+pub mod heartbeat;
+pub mod outbox;
+
 use std::{
     sync::{
         Arc,
@@ -25,15 +29,18 @@ use crate::{
         command_handler::{Operator, lock_names, login_name},
     },
     consumer::{Consumer, Hold},
-    context::NodeContext,
     deployment::Deployment,
-    event_log,
-    heartbeat::send_heartbeats,
     jobs::{Runner, builtin, schedule},
     locks::{Locks, Timing},
+    node::{context::NodeContext, heartbeat::send_heartbeats},
     recovery::delivery::deliver_all,
-    snapshot_task::{Parts, SnapshotTask},
-    telemetry::{Snapshot, collector::Collector, ledger_page::LedgerPage},
+    telemetry::{
+        Snapshot,
+        collector::Collector,
+        event_log,
+        ledger_page::LedgerPage,
+        snapshot_task::{Parts, SnapshotTask},
+    },
 };
 
 const COMMANDS: usize = 64;

@@ -3,6 +3,11 @@
 //! A node that is connected to a mismatched pair would treat orders of another deployment as invalid. The database
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
 
+pub mod partitions;
+pub mod servers;
+pub mod settings;
+pub mod time_zone;
+
 use redis::cmd;
 use seckill_model::{
     durability::{Append, Commit, Setup},
@@ -11,7 +16,11 @@ use seckill_model::{
 use seckill_redis::{Connection, Layout, Redis, RedisError, keys::Partition, repair, replicas};
 use seckill_store::{DEPLOYMENT, Expected, SharedStore};
 
-use super::{EngineError, Result, ids::Dates, servers::Servers, settings::Settings};
+use crate::{
+    EngineError, Result,
+    deployment::{servers::Servers, settings::Settings},
+    orders::ids::Dates,
+};
 
 /// What every task of a node needs. Cheap to clone; each task opens its own connection.
 #[derive(Clone, Debug)]

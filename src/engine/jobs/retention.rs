@@ -13,15 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     EngineError, Result,
-    dead_letters::classify,
+    deployment::{servers::Servers, settings::Settings},
     ledger::{
         self,
         sale_copy::{self, drop_keys},
     },
     lists::group_by,
-    payment::LeftOut,
-    servers::Servers,
-    settings::Settings,
+    orders::payment::LeftOut,
+    recovery::dead_letters::classify,
 };
 
 /// Entries per call: a millisecond of Redis time.

@@ -14,10 +14,10 @@ use seckill_redis::scripts;
 use seckill_store::{Overdue, SharedStore, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use super::{
+use crate::{
     EngineError, Result,
+    deployment::servers::Servers,
     lists::{self, group_by},
-    servers::Servers,
 };
 
 /// Orders closed in one transaction: it blocks writes of orders for a few milliseconds.
@@ -52,7 +52,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    pub(super) fn add(&mut self, sale: VoucherId, why: EngineError) {
+    pub(crate) fn add(&mut self, sale: VoucherId, why: EngineError) {
         tracing::warn!(%sale, %why, "a sale was left out");
         if !self.sales.iter().any(|(known, _)| *known == sale) {
             self.sales.push((sale, why));
@@ -330,7 +330,7 @@ async fn give_back_each(
 }
 
 /// Updates Redis, then records that in SQL.
-pub(super) async fn give_back(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
+pub(crate) async fn give_back(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
     let given = return_in_redis(servers, orders).await?;
     faults::pass(Point::AfterGiveBack);
     let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
@@ -340,7 +340,7 @@ pub(super) async fn give_back(servers: &mut Servers, orders: &[SaleOrder]) -> Re
 
 /// Repeats the recent updates of Redis, which may have lost them: recent as of the last entry that it knows, because it
 /// may have been away for longer.
-pub(super) async fn give_back_again(servers: &mut Servers, shard: ShardId) -> Result<u64> {
+pub(crate) async fn give_back_again(servers: &mut Servers, shard: ShardId) -> Result<u64> {
     let now = servers.conn.now().await?;
     let last = servers.partition_stats(&servers.keys.partition_of(shard)).await?.stream.generated;
     let since = last.map_or(now, |last| Millis(last.millis as i64).min(now)).plus(-REMEMBER_MS);
@@ -354,7 +354,7 @@ pub(super) async fn give_back_again(servers: &mut Servers, shard: ShardId) -> Re
 }
 
 /// Returns the pieces of closed orders in Redis, each once; returns how many were returned now.
-pub(super) async fn return_in_redis(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
+pub(crate) async fn return_in_redis(servers: &mut Servers, orders: &[SaleOrder]) -> Result<u64> {
     let mut given = 0;
     for (shard, orders) in group_by(orders, |order| order.sold_by()) {
         let mut call = scripts::GIVE_BACK.prepare_invoke();

@@ -1,5 +1,10 @@
 //! Locates an order by its ID.
 
+pub mod ids;
+pub mod payment;
+pub mod trace;
+pub mod vouchers;
+
 use redis::pipe;
 use seckill_model::{
     EntryId, Message, Millis, Order, OrderEntry, OrderId, Place, SaleOrder, ShardId, UserId,
@@ -8,7 +13,9 @@ use seckill_model::{
 use seckill_redis::{dead_letters, keys::Partition};
 use serde::Serialize;
 
-use super::{EngineError, Result, ledger, recovery::reconcile::is_reconciled, servers::Servers};
+use crate::{
+    EngineError, Result, deployment::servers::Servers, ledger, recovery::reconcile::is_reconciled,
+};
 
 /// Dead letters per read of [`progress`].
 const LETTERS: usize = 100;

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use crate::{
-    deployment::Deployment, ledger::promise_journal::InHand, locks::Locks, outbox::Outbox,
-    recovery::sale_versions::SaleVersions, servers::Servers, telemetry::Meters,
+    deployment::{Deployment, servers::Servers},
+    ledger::promise_journal::InHand,
+    locks::Locks,
+    node::outbox::Outbox,
+    recovery::sale_versions::SaleVersions,
+    telemetry::Meters,
 };
 
 /// What the tasks of a node share. Cheap to clone.

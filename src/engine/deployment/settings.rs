@@ -5,7 +5,7 @@ use std::time::Duration;
 use seckill_model::{settings, verdict::Limits};
 pub use seckill_redis::keys::MAX_PARTITIONS;
 
-use super::{schedule::Schedule, time_zone::Zone};
+use crate::{deployment::time_zone::Zone, jobs::Schedule};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;

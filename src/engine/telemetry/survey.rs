@@ -14,12 +14,12 @@ use crate::{
     jobs::{board, builtin},
     ledger,
     recovery::partition_repair::{PartitionFindings, all_faults, prevent_audit},
-    snapshot_task::AUDIT_UP_TO,
     telemetry::{
         Meters,
         alarms::alarms,
         collector::Collector,
         data_loss::{RecentLosses, add_published, damaged_keys},
+        snapshot_task::AUDIT_UP_TO,
     },
 };
 

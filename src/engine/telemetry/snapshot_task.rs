@@ -86,22 +86,22 @@ const REPEAT_BUYERS: u32 = 5;
 const LOG_PAGE: usize = 200;
 
 /// The collector's task.
-pub(super) struct SnapshotTask {
-    pub(super) collector: Collector,
-    pub(super) operator: Operator,
-    pub(super) focus: watch::Receiver<Focus>,
+pub(crate) struct SnapshotTask {
+    pub(crate) collector: Collector,
+    pub(crate) operator: Operator,
+    pub(crate) focus: watch::Receiver<Focus>,
     /// A command has ended: its changes are read now.
-    pub(super) acted: Arc<Notify>,
-    pub(super) snapshot_sender: watch::Sender<Arc<Snapshot>>,
-    pub(super) tasks: TaskTracker,
+    pub(crate) acted: Arc<Notify>,
+    pub(crate) snapshot_sender: watch::Sender<Arc<Snapshot>>,
+    pub(crate) tasks: TaskTracker,
     /// Receives each sale in SQL.
-    pub(super) versions: SaleVersions,
-    pub(super) ledger: LedgerPage,
-    pub(super) parts: Parts,
+    pub(crate) versions: SaleVersions,
+    pub(crate) ledger: LedgerPage,
+    pub(crate) parts: Parts,
 }
 
 /// The parts of a snapshot that are read while they are displayed.
-pub(super) struct Parts {
+pub(crate) struct Parts {
     pending: Part<EntryId, PendingPage>,
     stream: Part<StreamView, StreamPage>,
     census: Part<(), Option<Census>>,
@@ -130,7 +130,7 @@ impl Default for Parts {
 }
 
 impl SnapshotTask {
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut auditing: Option<JoinHandle<Audited>> = None;
         let (mut audit_from, mut was_busy, mut acted) = (Instant::now(), true, false);
         let mut screen_from = audit_from;

@@ -14,7 +14,7 @@ use seckill_redis::dead_letters::DeadLetter;
 use seckill_store::{SharedStore, StoreError};
 use strum::VariantNames as _;
 
-use crate::{Result, ledger::entry_check::backing, servers::Servers};
+use crate::{Result, deployment::servers::Servers, ledger::entry_check::backing};
 
 /// Fields available in a filter of dead letters.
 pub const LETTER_FIELDS: &[Field] = &[

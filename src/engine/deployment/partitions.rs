@@ -13,10 +13,9 @@ use seckill_store::SharedStore;
 
 use crate::{
     EngineError, Result,
+    deployment::{servers::Servers, settings::MAX_PARTITIONS},
     ledger::sale_copy::drop_keys,
     recovery::reconcile::{new_token, reconcile},
-    servers::Servers,
-    settings::MAX_PARTITIONS,
 };
 
 /// Key of the number among the settings.
@@ -50,7 +49,7 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>> {
 
 /// Rejects a number other than that in SQL: a node that was started or suspended before a change must not sell with the
 /// old one.
-pub(super) async fn check(servers: &Servers) -> Result<()> {
+pub(crate) async fn check(servers: &Servers) -> Result<()> {
     let known = servers.keys.count();
     match stored(&servers.store).await? {
         Some(stored) if stored != known => {

@@ -55,25 +55,25 @@ impl Servers {
     }
 
     /// Reads the state of one partition, without its sales.
-    pub(super) async fn partition_stats(&mut self, of: &Partition) -> Result<RedisStats> {
+    pub(crate) async fn partition_stats(&mut self, of: &Partition) -> Result<RedisStats> {
         Ok(read_partition(&mut self.conn, &self.keys, of, &[]).await?)
     }
 
     /// Shards of a partition that Redis has to hold; without those of sales that cannot be read in SQL.
-    pub(super) async fn sales_of(&self, of: &Partition) -> Result<Vec<SaleShard>> {
+    pub(crate) async fn sales_of(&self, of: &Partition) -> Result<Vec<SaleShard>> {
         let mut shards = self.store.readable_sales().await?.shards;
         shards.retain(|shard| self.keys.partition_of(shard.id) == *of);
         Ok(shards)
     }
 
     /// The shard of a sale that sells to this user.
-    pub(super) async fn shard_of(&self, sale: VoucherId, user: UserId) -> Result<ShardId> {
+    pub(crate) async fn shard_of(&self, sale: VoucherId, user: UserId) -> Result<ShardId> {
         let spread = self.store.sale(sale).await?.spread;
         Ok(spread.map_or(ShardId::only(sale), |spread| spread.of_user(user)))
     }
 
     /// The orders among these that exist in SQL, in any state.
-    pub(super) async fn written(
+    pub(crate) async fn written(
         &self,
         orders: impl IntoIterator<Item = OrderId>,
     ) -> Result<HashSet<OrderId>> {
@@ -82,7 +82,7 @@ impl Servers {
     }
 
     /// The order that each of these places of a shard holds in Redis, in their order; `None` without a valid one.
-    pub(super) async fn held(
+    pub(crate) async fn held(
         &mut self,
         shard: ShardId,
         places: impl IntoIterator<Item = Place>,

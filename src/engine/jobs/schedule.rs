@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use seckill_model::{Millis, Reason, reason::reason, serde_as_text};
 
-use crate::time_zone::Zone;
+use crate::deployment::time_zone::Zone;
 
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq, derive_more::Display)]

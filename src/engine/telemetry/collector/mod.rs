@@ -25,7 +25,9 @@ use seckill_redis::{
 use seckill_store::{AuditEntry, Sales, SharedStore, StoreError, UnreadableSale};
 
 use crate::{
-    EngineError, Result, commands::operator_lock, deployment::Deployment, servers::Servers,
+    EngineError, Result,
+    commands::operator_lock,
+    deployment::{Deployment, servers::Servers},
 };
 
 use self::set_back::SetBack;

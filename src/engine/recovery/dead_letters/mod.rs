@@ -19,10 +19,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     EngineError, Result,
     consumer::order_writer::by_partition,
-    payment,
+    deployment::{servers::Servers, settings::Settings},
+    orders::payment,
     recovery::reconcile::put_back_written,
-    servers::Servers,
-    settings::Settings,
     telemetry::{
         Meters,
         snapshot::{LetterLine, LetterPage, RecoveryLine},

@@ -20,14 +20,14 @@ use seckill_store::{Restocked, StoreError};
 
 use crate::{
     EngineError, Result,
-    ids::{Dates, IdWorker, second},
+    deployment::servers::Servers,
     ledger::sale_copy::{self, Synced, fence_at, reject_behind, sync, try_sync},
+    orders::ids::{Dates, IdWorker, second},
     recovery::{
         adoption::{adopt, adopt_each, shards_of},
         delivery::{deliver, deliver_each},
         reconcile::{await_restored, new_token},
     },
-    servers::Servers,
 };
 
 /// How long others wait for a stock reduction, whose pieces are out of Redis and not out of SQL. After that they undo it.
@@ -115,7 +115,7 @@ impl Vouchers<'_> {
     ///
     /// # Errors
     /// Redis or the database is unreachable: later IDs may be up to a minute ahead.
-    pub(super) async fn close_ids(&mut self, voucher: VoucherId, dead_ms: u64) -> Result<()> {
+    pub(crate) async fn close_ids(&mut self, voucher: VoucherId, dead_ms: u64) -> Result<()> {
         let of = self.partition_of(voucher);
         let Servers { store, conn, .. } = &mut *self.servers;
         Dates::close(store, conn, &of, dead_ms).await

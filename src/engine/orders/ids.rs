@@ -16,7 +16,7 @@ use seckill_model::{Millis, OrderId, order_id::utc_day, reason::reason};
 use seckill_redis::{Connection, keys::Partition, scripts};
 use seckill_store::{SharedStore, StoreError};
 
-use super::{EngineError, Result, servers::Servers};
+use crate::{EngineError, Result, deployment::servers::Servers};
 use jiff::civil::Date;
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +56,7 @@ const TRIES: u32 = 16;
 /// on over a restart if it was closed before it, since then no number was leased: IDs are not dated ahead of the clock
 /// then. If SQL is unreachable, the last reserved second is used: its numbers still differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dates {
+pub(crate) struct Dates {
     first: i64,
     until: i64,
     /// As `id_generation.lua` names it; empty for a worker that need not know.
@@ -75,7 +75,7 @@ impl Default for Dates {
 impl Dates {
     /// The seconds of the present generation on a run of the server: reserves them if it is new. None is before
     /// `not_before`, the last one that the caller has used. Numbers may be leased then.
-    pub(super) async fn of_run(
+    pub(crate) async fn of_run(
         servers: &mut Servers,
         of: &Partition,
         run: &str,
@@ -135,7 +135,7 @@ impl Dates {
 
     /// Closes the generation unless a node is alive: after the last one has left, or after a process without a node has issued
     /// an ID. Whatever leases numbers at the same time has done so before, or opens the generation again.
-    pub(super) async fn close(
+    pub(crate) async fn close(
         store: &SharedStore,
         conn: &mut Connection,
         of: &Partition,
@@ -205,7 +205,7 @@ impl Dates {
 }
 
 /// Reserves seconds ahead of `clock`, for the worker that shares it and `dates`.
-pub(super) async fn keep_reserved(
+pub(crate) async fn keep_reserved(
     store: SharedStore,
     of: Partition,
     dates: Arc<Mutex<Dates>>,
@@ -229,23 +229,23 @@ pub(super) async fn keep_reserved(
 }
 
 /// The Unix second in which an ID is dated at this time.
-pub(super) fn second(now: Millis) -> i64 {
+pub(crate) fn second(now: Millis) -> i64 {
     now.0.div_euclid(1_000) + STEPPED.load(Ordering::Relaxed)
 }
 
 /// The clock of a server, as a task has last read it. Sales open and close by it, so IDs are dated by it as well: the time of an
 /// order is that of its admission, whatever the clocks of the nodes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServerClock(Arc<Mutex<Option<(Millis, Instant)>>>);
+pub(crate) struct ServerClock(Arc<Mutex<Option<(Millis, Instant)>>>);
 
 impl ServerClock {
     /// Records the time that the server has just replied with.
-    pub(super) fn set(&self, now: Millis) {
+    pub(crate) fn set(&self, now: Millis) {
         *self.0.lock() = Some((now, Instant::now()));
     }
 
     /// The time at least: it was this long ago that the server replied. `None` before the first reply.
-    pub(super) fn now(&self) -> Option<Millis> {
+    pub(crate) fn now(&self) -> Option<Millis> {
         let (time, then) = (*self.0.lock())?;
         Some(time.plus(then.elapsed().as_millis() as i64))
     }
@@ -280,7 +280,7 @@ impl IdWorker {
     }
 
     /// The same with leases of `least` IDs, for a process that issues few: the rest of a lease is lost.
-    pub(super) fn leasing(partition: Partition, least: u64) -> Self {
+    pub(crate) fn leasing(partition: Partition, least: u64) -> Self {
         let dates = Arc::default();
         Self { partition, least, lease: None, last_second: i64::MIN, dates }
     }
@@ -326,17 +326,17 @@ impl IdWorker {
     }
 
     /// The seconds that are reserved for its IDs, to be extended.
-    pub(super) fn dates(&self) -> Arc<Mutex<Dates>> {
+    pub(crate) fn dates(&self) -> Arc<Mutex<Dates>> {
         Arc::clone(&self.dates)
     }
 
     /// The last second that it has used.
-    pub(super) fn last_second(&self) -> i64 {
+    pub(crate) fn last_second(&self) -> i64 {
         self.last_second
     }
 
     /// Dates its IDs in these seconds only, and leases numbers only while their generation lasts.
-    pub(super) fn date_in(&mut self, dates: Dates) {
+    pub(crate) fn date_in(&mut self, dates: Dates) {
         self.last_second = self.last_second.max(dates.first);
         *self.dates.lock() = dates;
     }
