@@ -365,7 +365,7 @@ impl Context {
     }
 
     /// Closes everything; the last process on a data directory stops its server.
-    pub(super) async fn close(self) {
+    pub(super) async fn close(mut self) {
         self.stop.cancel();
         self.watchdogs.close();
         // Shutdown has its own timeout.
@@ -383,7 +383,8 @@ impl Context {
         }
         let is_managed = self.redis.managed().is_some() && self.not_started.is_none();
         if is_managed && !self.config.read_only {
-            // It may be the last process, which stops the server, and a node may have been killed.
+            // It may be the last process, which stops the server, and a node may have been killed, whose slot it has taken.
+            self.slot = None;
             let closing = tokio::time::timeout(CLOSE_IDS_WITHIN, self.close_ids()).await;
             if let Ok(Err(error)) = closing {
                 tracing::debug!(%error, "later order IDs may be ahead of the clock");

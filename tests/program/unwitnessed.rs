@@ -167,8 +167,10 @@ fn a_short_purchase_dates_no_order_ahead_of_the_clock() {
     wait_until_blocking(PATIENCE, "it is alive", || node.stdout().contains("is running"));
     node.signal(Signal::KILL);
     node.wait(PATIENCE);
-    for user in ["11", "12"] {
-        home.run(&["status"]).expect_code(0);
+    for (user, before) in [("11", Some("status")), ("12", None), ("13", None), ("14", None)] {
+        if let Some(command) = before {
+            home.run(&[command]).expect_code(0);
+        }
         wait_until_blocking(PATIENCE, "the server has ended", || home.redis().is_err());
         let order = home.json(&["voucher", "buy", &tea, "--user", user])["order_id"].to_string();
         let order: OrderId = order.trim_matches('"').parse().unwrap();
