@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Closes the generation of order IDs if no node is alive: no number is leased until SQL has opened it once more. If Redis has
--- this when SQL has not, none was leased since: it has lost none, even if it was restarted, or restored from a copy. A closer
--- that is late never lowers the number: who opens the generation over the lower one would leave the higher one unopened.
+-- Closes the generation of order IDs if no node is alive: no number is leased until SQL has recorded another opening. As long as
+-- ":ids_closed" equals the number of openings in SQL, none was leased since, so a Redis that was restarted or restored from a copy
+-- has lost none. A late closer never lowers the field: the next opener could remove the lower value, and a copy of Redis that still
+-- holds the higher one would seem to have lost nothing.
 --
 -- KEYS  1 nodes (sorted set)  2 reconciled (hash)
--- ARGV  1 a node without a heartbeat for this long is dead (ms)  2 how often SQL has opened the generation
+-- ARGV  1 a node without a heartbeat for this long is dead (ms)  2 number of times that SQL has opened the generation
 --
 -- Returns 1 if it is closed, 0 if a node is alive.
 

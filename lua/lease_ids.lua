@@ -29,7 +29,7 @@ end
 leased = leased + integer(ARGV[2])
 local text = string.format('%.0f', leased)
 redis.call('SET', KEYS[1], text, 'EX', ARGV[3])
--- A node with a slow clock leases IDs of an earlier day.
+-- After midnight, a node may still lease IDs of the previous day: its reading of the clock is older, or the server is behind.
 if not known[1] or known[1] <= ARGV[1] then
   redis.call('HSET', KEYS[2], 'ids_day', ARGV[1], 'ids', text)
 end

@@ -368,11 +368,11 @@ alarms-data-loss =
                *[other] {"  "}Press { KEY("pending") } then { KEY("plan-recovery") } to recover the rest.
             }{ $again ->
                 [0] {""}
-               *[other] {"  "}The same keys are lost again and again: 'seckill doctor' shows if Redis evicts them.
+               *[other] {"  "}The same keys are lost again and again: 'seckill doctor' shows whether Redis evicts them.
             }{ $open ->
                 [0] {"  "}{ $keys ->
                         [none] No action needed.
-                       *[other] 'seckill doctor' shows if Redis evicts keys.
+                       *[other] 'seckill doctor' shows whether Redis evicts keys.
                     }
                *[other] {""}
             }
@@ -395,11 +395,11 @@ alarms-data-loss =
                *[other] ; dead consumers hold { $stuck } entries: 'seckill pending apply'
             }{ $again ->
                 [0] {""}
-               *[other] ; the same keys are lost again and again, and counted each time: 'seckill doctor' shows if Redis evicts them, otherwise another program deletes them
+               *[other] ; the same keys are lost again and again, and counted each time: 'seckill doctor' shows whether Redis evicts them, otherwise another program deletes them
             }{ $open ->
                 [0] { $keys ->
                         [none] ; no action needed
-                       *[other] ; 'seckill doctor' shows if Redis evicts keys, otherwise another program deleted them
+                       *[other] ; 'seckill doctor' shows whether Redis evicts keys, otherwise another program deleted them
                     }
                *[other] {""}
             }
@@ -1584,7 +1584,7 @@ cli-doctor-redis = { $product } at { $place }
 cli-doctor-redis-killed = kill -9 of Redis
 cli-doctor-redis-power = power loss of Redis
 cli-doctor-refused = rejected: { $names } ({ $why })
-cli-doctor-repair = run 'seckill audit --repair', or start a node: it repairs this within seconds
+cli-doctor-repair = run 'seckill audit --repair', or start a node, which repairs this within seconds
 cli-doctor-replicas = { $replicas } connected, { $wait } must confirm
 cli-doctor-restore = restore a backup, or pass another --database
 cli-doctor-schema = up to date, all tables are readable
@@ -2657,6 +2657,7 @@ error-other-sale = Redis and SQL hold different sales under ID { $sale }; use th
 error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; add the missing pieces with 'seckill sale restock', then run 'seckill audit --repair'
 error-read-only = read-only: commands are rejected; start without --read-only to make changes
 error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
+error-second-redis = this database was in use with another Redis within the last minute, and Redis at { $address } has none of its keys: check --redis; if this one has replaced the other, repeat the command in { $seconds } s
 error-shards = { $shards } shards need as many partitions, and this deployment has { $most }; choose fewer, or stop all nodes and start one with 'seckill work --partitions { $shards }'
 error-short = cannot remove { $by ->
     [one] 1 piece
@@ -4003,19 +4004,19 @@ redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
 redis-hosts-service = the name of the service must follow the hosts
 redis-hung-up = { $reason }; { $tls ->
     [tls] a server without TLS needs a redis:// URL
-   *[plain] it has too many clients, or uses TLS, and needs a rediss:// URL
+   *[plain] the server has too many clients, or uses TLS and needs a rediss:// URL
 }
 redis-key-moved = a key is moving or has moved away from { $address } ({ $reply }); try again
 redis-login = Redis at { $address } rejects the login ({ $reason }); { $code ->
     [NOAUTH] put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
-   *[other] check the user and password in the URL; a server without users needs none
+   *[other] check the user and password in the URL; omit them if the server requires none
 }
 redis-lost-server = { $count ->
     [one] the state of partition { $numbers } is unknown
    *[other] the states of partitions { $numbers } are unknown
 }: { $error }
 redis-no-group = the consumer group is missing; a running node recreates it
-redis-no-handshake = no reply to a TLS handshake within { $seconds } s: it hangs, or does not use TLS, and needs a redis:// URL
+redis-no-handshake = no reply to the TLS handshake within { $seconds } s: the server hangs, or does not use TLS and needs a redis:// URL
 redis-no-info = { $reason }; each connection begins with INFO: grant it to the user of the URL (+info), or remove its 'rename-command' from the configuration of Redis
 redis-no-master = its sentinels report no live primary for '{ $service }'
 redis-no-parameters-are-allowed-after = no parameters are allowed after a ?
@@ -4070,9 +4071,9 @@ redis-url-cert-empty = --redis-cert { $path } contains no PEM certificate; pass 
 redis-url-cert-key = the certificate { $path } and the key { $key } cannot be used together ({ $why }); pass the key of this certificate with --redis-key
 redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
 redis-url-key-empty = --redis-key { $path } contains no PEM key; pass a PEM file with the private key of the certificate, without a password
-redis-url-database = the Redis URL cannot be used ({ $reason }): this server has no database with the number at its end
+redis-url-database = the database number in the Redis URL does not exist on this server ({ $reason }); use another one, or omit it
 redis-url-no-cluster = Redis at { $address } is a single server, not a cluster; use a redis:// or rediss:// URL
-redis-url-not-a-sentinel = Redis at { $address } is no sentinel; name the sentinels, or use a redis:// or rediss:// URL
+redis-url-not-a-sentinel = Redis at { $address } is not a sentinel; pass the addresses of the sentinels, or use a redis:// or rediss:// URL
 redis-url-other-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, not with '{ $scheme }'; for example redis://127.0.0.1:6379
 redis-url-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; for example redis://127.0.0.1:6379
 redis-url-sentinels = the Sentinel URL cannot be parsed: { $fault }; write { $form }
@@ -4145,10 +4146,10 @@ reply-job-switched = { $paused ->
        *[false] was paused already
     }
    *[false] job { $job } { $changed ->
-        [true] resumed
+        [true] is resumed
        *[false] was not paused
     }{ $skipped ->
-        [true] ; what was due meanwhile is skipped: 'seckill jobs run { $job }' makes up for it
+        [true] ; runs due during the pause are skipped: 'seckill jobs run { $job }' runs it once
        *[false] {""}
     }
 }

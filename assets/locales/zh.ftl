@@ -1431,7 +1431,7 @@ cli-doctor-redis = { $product }，位于 { $place }
 cli-doctor-redis-killed = Redis 被 SIGKILL
 cli-doctor-redis-power = Redis 断电
 cli-doctor-refused = 被拒绝：{ $names }（{ $why }）
-cli-doctor-repair = 请执行 'seckill audit --repair'，或启动一个节点：它会在几秒内自动修复
+cli-doctor-repair = 请执行 'seckill audit --repair'，或启动一个节点，由它在几秒内自动修复
 cli-doctor-replicas = 已连接 { $replicas } 个，须有 { $wait } 个确认
 cli-doctor-restore = 恢复备份，或另指定 --database
 cli-doctor-schema = 已是最新，各表均可读
@@ -2350,6 +2350,7 @@ error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请�
 error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；用 'seckill sale restock' 补足库存，再运行 'seckill audit --repair'
 error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动后可更改
 error-reconciling = “{ $key }”正在按 SQL 补齐，尚不可用，请稍后重试
+error-second-redis = 该数据库在一分钟内曾与另一个 Redis 一起使用，而 { $address } 的 Redis 中没有它的键：请检查 --redis；如果它已取代前者，请在 { $seconds } 秒后重试
 error-shards = { $shards } 个分片需要同样多的分区，当前部署只有 { $most } 个；请减少分片，或停止所有节点后用 'seckill work --partitions { $shards }' 启动一个
 error-short = 不能从 #{ $sale } 减少 { $by } 件：未售 { $left } 件；请减少件数，或结束该场
 error-sql-behind = SQL 缺少 #{ $sale } 最近的变更，而 Redis 中有：请先用 'seckill audit --repair' 将该场从 Redis 写入 SQL，再重新操作
@@ -3564,7 +3565,7 @@ redis-url-cert-empty = --redis-cert { $path } 中没有 PEM 证书，请指定�
 redis-url-cert-key = 证书 { $path } 与密钥 { $key } 不能一起使用（{ $why }），请用 --redis-key 指定该证书的密钥
 redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
 redis-url-key-empty = --redis-key { $path } 中没有 PEM 密钥，请指定该证书的 PEM 私钥文件（不加密码）
-redis-url-database = Redis 地址不可用（{ $reason }）：该服务器没有地址末尾所写编号的数据库
+redis-url-database = Redis 地址中指定的数据库编号在该服务器上不存在（{ $reason }）；请改用其他编号，或省略
 redis-url-no-cluster = { $address } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
 redis-url-not-a-sentinel = { $address } 的 Redis 不是哨兵；请写哨兵的地址，或使用 redis:// 或 rediss:// 地址
 redis-url-other-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头，而不是“{ $scheme }”；例如 redis://127.0.0.1:6379
@@ -3621,7 +3622,7 @@ reply-job-result = ：{ $result }
 reply-job-switched = { $paused ->
     [true] { $job } { $changed ->
         [true] 已暂停
-       *[false] 先前已暂停
+       *[false] 此前已处于暂停状态
     }
    *[false] { $job } { $changed ->
         [true] 已恢复

@@ -203,7 +203,11 @@ impl Context {
         self.deployment.keys = Layout::new(agreed, cluster).formerly(former.iter().copied());
         if self.not_started.is_none() && needs.is_bound(&self.config) {
             let mut servers = self.probed().await;
-            match deployment::tie(&mut servers, read_only).await {
+            let tied = match deployment::reject_second_redis(&mut servers).await {
+                Ok(()) => deployment::tie(&mut servers, read_only).await,
+                rejected => rejected,
+            };
+            match tied {
                 // Nothing is changed in a Redis that may belong to another database.
                 Err(EngineError::Redis(_))
                     if needs == Needs::Both && servers.conn.is_lost(&servers.keys.home()) =>
@@ -383,11 +387,17 @@ impl Context {
         }
         let is_managed = self.redis.managed().is_some() && self.not_started.is_none();
         if is_managed && !self.config.read_only {
-            // It may be the last process, which stops the server, and a node may have been killed, whose slot it has taken.
+            // This may be the last process, which stops the server. Its slot, which may be that of a killed node, would make that
+            // node look alive.
             self.slot = None;
-            let closing = tokio::time::timeout(CLOSE_IDS_WITHIN, self.close_ids()).await;
-            if let Ok(Err(error)) = closing {
-                tracing::debug!(%error, "later order IDs may be ahead of the clock");
+            match tokio::time::timeout(CLOSE_IDS_WITHIN, self.close_ids()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "later order IDs may be ahead of the clock");
+                }
+                Err(_) => {
+                    tracing::debug!("no reply in time: later order IDs may be ahead of the clock")
+                }
             }
         }
         self.store.close().await;
@@ -441,7 +451,7 @@ pub(super) async fn start(redis: &Redis) -> Result<(), DataDirError> {
     }
 }
 
-/// Releases the embedded server, which stops with its last user.
+/// Releases the embedded server, which stops with its last user. Does not return if a signal is ending the process.
 pub(super) async fn stop(redis: &Redis) -> Result<(), DataDirError> {
     match redis.managed() {
         Some(server) => {

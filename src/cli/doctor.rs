@@ -248,24 +248,23 @@ async fn redis(context: &Context, report: &mut Report) {
     }
 }
 
-/// How far the clocks of the servers are from this host's; of several servers of Redis, the largest difference counts.
+/// Compares the clocks of Redis and of the database with this host's. Of several Redis servers, the largest difference counts.
 async fn clocks(context: &Context, report: &mut Report) {
     let mut conn = context.probed().await.conn;
-    let mut most = 0_i64;
-    // A server that does not reply is reported by other checks.
+    let mut most: Option<i64> = None;
     for of in conn.reachable(&context.keys) {
         let asked = Millis::now();
-        let Ok(now) = conn.now_at(&of.orders()).await else { return };
+        let Ok(now) = conn.now_at(&of.orders()).await else { continue };
         let ahead = now.ahead(0, asked, Millis::now());
-        if ahead.unsigned_abs() > most.unsigned_abs() {
-            most = ahead;
+        if most.is_none_or(|most| ahead.unsigned_abs() > most.unsigned_abs()) {
+            most = Some(ahead);
         }
     }
-    // So is a database.
+    // A server that does not reply is reported by other checks.
     let of_sql = context.store.clock_ahead_ms(0).await.ok().flatten();
     let described = context.store.describe();
     let sql = described.split(' ').next().unwrap_or_default();
-    let servers = [("Redis", Some(most)), (sql, of_sql)];
+    let servers = [("Redis", most), (sql, of_sql)];
     for (server, ahead) in servers {
         let Some(ahead) = ahead else { continue };
         let differs = ahead.unsigned_abs() > CLOCK_SKEW_MS;

@@ -79,8 +79,8 @@ impl CliError {
         Self::failed(text!("cli-file-not-written", path, error))
     }
 
-    /// The same before the command has done anything: that its directory does not exist is a wrong argument.
-    pub(super) fn not_made(path: &Path, error: &io::Error) -> Self {
+    /// A file that cannot be created, found before the command has done anything. A missing directory is wrong use.
+    pub(super) fn not_created(path: &Path, error: &io::Error) -> Self {
         use io::ErrorKind::{NotADirectory, NotFound};
         let code = match error.kind() {
             NotFound | NotADirectory => USAGE,

@@ -18,7 +18,7 @@ const MAX_LINKS: usize = 40;
 /// What an existing file means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Existing {
-    /// It is replaced, and keeps its permissions.
+    /// It is replaced, and keeps its permissions unless the file is [private](OutputFile::private).
     Replace,
     /// It is an error.
     Keep,
@@ -57,11 +57,11 @@ impl OutputFile {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 Err(not_written(&path, existing, &error))
             }
-            Err(error) => Err(CliError::not_made(&path, &error)),
+            Err(error) => Err(CliError::not_created(&path, &error)),
         }
     }
 
-    /// Only its owner may read it, whatever the permissions of the file that it replaces: it holds secrets.
+    /// Makes the file readable by its owner only, even if it replaces one with other permissions: it holds secrets.
     pub(super) fn private(mut self) -> Self {
         if let Out::Aside { permissions, .. } = &mut self.out {
             *permissions = Permissions::from_mode(0o600);

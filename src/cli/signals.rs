@@ -27,8 +27,8 @@ const BY_SIGNAL: i32 = 128;
 static HANDLED: AtomicBool = AtomicBool::new(false);
 /// Whether it waits for an answer to a prompt, and not for work that a signal could end early.
 static ASKING: AtomicBool = AtomicBool::new(false);
-/// Whether a signal ends the process.
-static INTERRUPTED_EARLY: AtomicBool = AtomicBool::new(false);
+/// Whether a signal is ending the process.
+static ENDING: AtomicBool = AtomicBool::new(false);
 /// The embedded server that this process uses. Not kept alive: a temporary data directory is removed with its last user.
 static EMBEDDED: OnceLock<Weak<ManagedServer>> = OnceLock::new();
 
@@ -57,10 +57,10 @@ pub(super) fn guard(redis: &Redis) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the end of the process if a signal ends it: its exit code is that of the signal, and the command has nothing more
-/// to say.
+/// If a signal is ending the process, waits for that end: the exit code is that of the signal, and the command prints nothing
+/// more.
 pub(super) async fn end_if_interrupted() {
-    if INTERRUPTED_EARLY.load(Ordering::Acquire) {
+    if ENDING.load(Ordering::Acquire) {
         pending().await
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn asking<T>(ask: impl FnOnce() -> T) -> T {
     reason = "the user asks for an exit without clean-up, and no console has the terminal"
 )]
 async fn leave(code: i32) -> ! {
-    INTERRUPTED_EARLY.store(true, Ordering::Release);
+    ENDING.store(true, Ordering::Release);
     if let Some(server) = EMBEDDED.get().and_then(Weak::upgrade) {
         // Otherwise, the next process that uses the data directory stops it.
         let _ = tokio::time::timeout(LEAVE_WITHIN, server.detach()).await;

@@ -3,9 +3,9 @@
 //! Independent of terminals, HTTP and command lines. A [`node::Node`] is one engine process on a
 //! [`deployment::Deployment`]: its [`Operator`] carries out [`Command`]s, and its snapshots show what happens.
 //!
-//! The path of an order: [`admission`] decides and adds an entry to the stream, [`consumer`] writes it to SQL and acknowledges
-//! it, [`orders`] has its ID, payment and state, [`ledger`] compares both sides, and [`recovery`] completes what a failure left.
-//! Beside it are [`jobs`] by schedules, [`locks`], [`commands`] of operators, and [`telemetry`].
+//! The path of an order: [`admission`] decides and adds an entry to the stream; [`consumer`] writes it to SQL and acknowledges
+//! it. [`orders`] issues IDs and handles sales and payment, [`ledger`] compares Redis with SQL, and [`recovery`] completes what a
+//! failure left incomplete. Alongside them: [`jobs`] on schedules, [`locks`], [`commands`] of operators, and [`telemetry`].
 //!
 //! # Examples
 //!

@@ -32,7 +32,7 @@ pub fn seconds(time: Duration) -> String {
 }
 
 impl Millis {
-    /// The node's own clock. Sales begin and end by Redis' clock, never by this one.
+    /// This host's clock. Sales open and close, and orders are dated, by the clock of Redis, never by this one.
     pub fn now() -> Self {
         Self(Timestamp::now().as_millisecond())
     }

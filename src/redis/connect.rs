@@ -242,7 +242,7 @@ impl Redis {
             cluster.check_silent(node)?;
         }
         let (client, address) = self.client(node.map(|(_, node)| node)).await?;
-        // Later, the URL has been right.
+        // After the first connection, the URL is known to fit the server.
         let is_first = !self.was_connected.load(Ordering::Relaxed);
         let connecting = self.log_in(&client, address.clone(), answer);
         match (tokio::time::timeout(CONNECT_TIMEOUT, connecting).await, node) {

@@ -89,7 +89,7 @@ pub enum RedisError {
     #[error(transparent)]
     Server(#[from] DataDirError),
     /// Redis rejected this command.
-    #[error("{}", text!("redis-refused", reason = .0, code = remedied(.0)))]
+    #[error("{}", text!("redis-refused", reason = .0, code = code_for_doctor(.0)))]
     Rejected(Reason),
     /// A key of the program holds another type.
     #[error("{0}")]
@@ -105,8 +105,8 @@ fn code_of(reply: &Reason) -> Option<&str> {
     reply.split_whitespace().next()
 }
 
-/// The code of a rejection that another command explains; empty for others.
-fn remedied(reply: &Reason) -> &str {
+/// The code of a rejection that `doctor` explains; empty for others.
+fn code_for_doctor(reply: &Reason) -> &str {
     match (code_of(reply), reply) {
         (Some(code @ "NOPERM"), _) => code,
         (Some(code @ "ERR"), Reason::Quoted(text)) if text.contains("unknown command") => code,
@@ -166,13 +166,14 @@ impl RedisError {
                 Self::Url(reason!("redis-url-not-a-sentinel", address))
             }
             ErrorKind::InvalidClientConfig => Self::unusable_url(text),
+            // Other replies have a code.
             ErrorKind::Server(_) => Self::at_select(address, text),
             _ => Self::Away { address, detail: reason_of(error) },
         }
     }
 
-    /// Why a first connection to `address`, with or without TLS, could not be opened. A server that expects the other hangs
-    /// up, or waits for more.
+    /// Classifies why the first connection to `address` failed. A server that expects TLS and gets none, or the reverse, hangs up
+    /// or keeps waiting.
     pub(super) fn at_connect(error: &DriverError, address: &str, has_tls: bool) -> Self {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         let hung_up = [BrokenPipe, ConnectionReset, UnexpectedEof];
@@ -188,7 +189,7 @@ impl RedisError {
         }
     }
 
-    /// Classifies the reply of a server to SELECT, of which redis-rs leaves the text without its code.
+    /// Classifies the reply of a server to SELECT: redis-rs keeps its text, but not its code.
     fn at_select(address: String, text: String) -> Self {
         let has = |part: &str| text.contains(part);
         let quoted = |code: &str| Reason::Quoted(format!("{code} {text}"));

@@ -55,6 +55,7 @@ struct Inner {
     /// The server, if it is a child of this process. Locked while it is started or stopped.
     child: Mutex<Option<Child>>,
     detached: AtomicBool,
+    /// Held while this process leaves: a second caller returns only after the server has ended.
     leaving: Mutex<()>,
     /// Directory of its files.
     redis_id: DirId,
@@ -297,7 +298,6 @@ impl Inner {
     }
 
     fn detach(&self) -> Result<(), DataDirError> {
-        // The command and a signal that ends it may both leave: neither before the server has ended.
         let _turn = self.leaving.lock();
         if self.detached.swap(true, Ordering::AcqRel) {
             return Ok(());

@@ -147,8 +147,11 @@ impl Store {
         })
     }
 
-    /// How far the clock of the server is ahead of this host's, in milliseconds; the same as `known` within the time that a
-    /// reply takes. `None` for a file.
+    /// How far the clock of the server is ahead of this host's, in ms: `known` if the reply is consistent with it. `None` for a
+    /// file, which has no clock of its own.
+    ///
+    /// # Errors
+    /// The database is unreachable.
     pub async fn clock_ahead_ms(&self, known: i64) -> Result<Option<i64>> {
         read!(self, |conn| {
             let Some(clock) = conn.dialect().clock else { return Ok(None) };

@@ -289,8 +289,8 @@ async fn lost_numbers_are_not_issued_again_by_a_clock_behind() {
     }
 }
 
-/// A closer that is late must not lower the number: who opens the generation over the lower one would remove it, and a copy
-/// of Redis that has the higher one would go on with numbers that were leased since.
+/// A late closer must not lower the number: the next opener would remove it, and a copy of Redis with the higher one would
+/// continue although numbers were leased since.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_that_is_closed_late_stays_closed_as_it_was() {
     let mut world = World::start().await;

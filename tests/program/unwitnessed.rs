@@ -188,3 +188,25 @@ fn a_short_purchase_dates_no_order_ahead_of_the_clock() {
     });
     assert!(many.iter().all(|it| !given.contains(it)), "{many:?} after {given:?}");
 }
+
+/// An empty Redis may be one that has lost everything; but not while a node sells with another one.
+#[test]
+fn a_second_redis_is_refused_while_a_node_sells_with_another_one() {
+    let shop = Shop::stopped_by(Signal::TERM, "always");
+    let node = shop.work();
+    let other = TestRedis::start();
+    let on_other = |args: &[&str]| {
+        shop.home.spawn(&[&["--redis", other.url().as_str()], args].concat()).wait(PATIENCE)
+    };
+    for args in [&["rush", "--voucher", "1", "--users", "9"][..], &["sale", "list"], &["work"]] {
+        let ran = on_other(args);
+        let ran = ran.expect_code(1);
+        assert!(ran.stderr.contains("in use with another Redis"), "{args:?}: {ran}");
+    }
+    assert_eq!(other.query::<u64>(&["DBSIZE"]), 0, "nothing is written there");
+    // One that lost everything under the node has its name again.
+    shop.redis.query::<()>(&["FLUSHALL"]);
+    wait_until_blocking(PATIENCE, "the sale is back", || shop.run(&["audit"])["balanced"] == true);
+    node.signal(Signal::TERM);
+    node.wait(PATIENCE);
+}

@@ -301,9 +301,9 @@ pub enum Reply {
         job: String,
         /// `true` if it is paused.
         paused: bool,
-        /// Whether it was in the other state.
+        /// Whether the command changed its state.
         changed: bool,
-        /// The last due time of the pause, which is over; `None` without one.
+        /// The last due time that the pause has skipped, by the clock of Redis; `None` if there was none.
         skipped: Option<Millis>,
     },
 }

@@ -1,4 +1,4 @@
-//! A deployment: one Redis, one database, and the settings of the engine on them.
+//! A deployment: one Redis, one database, the settings of the engine on them, and what all its nodes agree on.
 //!
 //! A node that is connected to a mismatched pair would treat orders of another deployment as invalid. The database
 //! has a unique name, and Redis stores it; on a mismatch the node stops before it does anything.
@@ -41,11 +41,11 @@ impl Deployment {
         Servers::new(&self.redis, &self.store, &self.keys)
     }
 
-    /// Closes the generations of order IDs unless a node is alive, before the embedded Redis is stopped: otherwise later orders are
-    /// dated up to a minute ahead.
+    /// Closes the generation of order IDs in each partition without a live node: when a node leaves, and before the embedded Redis
+    /// is stopped. Otherwise, later orders are dated up to a minute ahead.
     ///
     /// # Errors
-    /// A server is unreachable; those of the partitions before it are closed.
+    /// Redis or the database is unreachable; the partitions before the failed one are closed.
     pub async fn close_ids(&self) -> Result<()> {
         let mut conn = self.redis.connection();
         for of in self.keys.partitions() {
@@ -103,6 +103,27 @@ pub async fn tie(servers: &mut Servers, read_only: bool) -> Result<()> {
     put.arg(keys.deployment()).arg(&ours).arg("NX");
     conn.query::<Option<String>>(&put).await?;
     reject_foreign(conn, keys, &ours).await
+}
+
+/// Rejects a Redis without the name of a database while a node may live on another one with this database: both would sell the
+/// same pieces. A Redis that was emptied, or restarted, has the name again as soon as a node has reconciled it.
+///
+/// # Errors
+/// [`EngineError::Rejected`], or a server is unreachable.
+pub async fn reject_second_redis(servers: &mut Servers) -> Result<()> {
+    let Servers { store, conn, keys, .. } = servers;
+    if name_in_redis(conn, keys).await?.is_some() {
+        return Ok(());
+    }
+    let of = keys.home();
+    let (run, now) = (conn.run_id(&of.reconciled()).await?, conn.now_at(&of.reconciled()).await?);
+    match Dates::used_elsewhere(store, &of, &run, now).await? {
+        0 => Ok(()),
+        seconds => {
+            let address = conn.address();
+            Err(EngineError::Rejected(reason!("error-second-redis", address, seconds)))
+        }
+    }
 }
 
 /// Rejects a Redis that has the name of a database other than `ours`.

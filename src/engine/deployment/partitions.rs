@@ -152,7 +152,7 @@ async fn check_drained(servers: &mut Servers, wanted: u16, dead_ms: u64) -> Resu
 
 /// Numbers of the day that were used by the old counters are below those of the new ones.
 async fn raise_counters(conn: &mut Connection, old: &Layout, new: &Layout) -> Result<()> {
-    // Nodes date IDs by their own clocks, which may be in the next or the previous day.
+    // IDs may be dated up to a minute ahead, or by a server whose clock was behind: the next or the previous day.
     let now = conn.now().await?.0.div_euclid(1_000);
     for day in [-86_400, 0, 86_400].map(|off| utc_day(now + off)) {
         let mut used = 0;

@@ -17,7 +17,7 @@ use crate::{
     orders::payment,
 };
 
-/// Days whose counters a node with a slow clock may still use.
+/// Days whose counters may still be used by a server whose clock is behind.
 const KEEP_DAYS: i32 = 4;
 /// Days checked: keys that lost their expiry are found by name, without a scan.
 const LOOK_DAYS: i32 = 60;

@@ -246,7 +246,7 @@ impl Node {
             leave.arg(if in_time { &run } else { "" }).arg(dead_ms);
             conn.invoke::<u64>(&leave).await?;
         }
-        // Only then: SQL may not reply.
+        // Last: it reads SQL, which may not reply, and by then the names are released.
         deployment.close_ids().await
     }
 }

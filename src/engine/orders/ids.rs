@@ -1,6 +1,6 @@
 //! Generates order IDs from ranges leased in Redis, so that an ID costs no round trip.
 //!
-//! Independent of sales and orders.
+//! Knows nothing of sales or of the rows of orders.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 /// IDs leased with one INCRBY. A node that stops loses the rest of its lease: 2^32 a day are plenty.
 const LEASE: u64 = 4_096;
-/// A day's key outlives its day, for nodes with a slow clock.
+/// A day's counter outlives its day: a failover may lead to a server whose clock is behind.
 const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
 /// Maximum number of IDs to skip if it is unknown how many were leased that day: far more than are issued in a second.
 /// With the maximum number of partitions, which share the 2^32 IDs of a day, all of them skip at most a quarter.
@@ -36,8 +36,8 @@ pub fn step_clock(seconds: i64) {
     STEPPED.fetch_add(seconds, Ordering::Relaxed);
 }
 
-/// A second in SQL further ahead than this came from a clock that was corrected since: clocks may differ by almost this
-/// much.
+/// A second in SQL further ahead than this was reserved by a clock that was corrected since. The clocks of the servers of one
+/// Redis may differ by almost this much.
 const AHEAD: i64 = 3_600;
 /// How far ahead of the clock a node reserves the seconds of its IDs.
 const RESERVE: i64 = 60;
@@ -119,6 +119,22 @@ impl Dates {
             }
         }
         Err(StoreError::Away(reason!("store-reason-contention")).into())
+    }
+
+    /// For how many seconds yet a node may live that dates IDs on a server other than the one with this run; 0 if none does.
+    pub(crate) async fn used_elsewhere(
+        store: &SharedStore,
+        of: &Partition,
+        run: &str,
+        now: Millis,
+    ) -> Result<i64> {
+        let Some(Self { until, generation, .. }) = Self::stored(store, of).await?.1 else {
+            return Ok(0);
+        };
+        // A node that lives keeps at least this many seconds reserved.
+        let left = until - second(now) - RESERVE_AGAIN;
+        let is_here = generation.split(':').next() == Some(run);
+        Ok(if is_here { 0 } else { left.clamp(0, RESERVE) })
     }
 
     /// The present generation, the one before it, and the opening of it after which it was closed.
@@ -244,7 +260,8 @@ impl ServerClock {
         *self.0.lock() = Some((now, Instant::now()));
     }
 
-    /// The time at least: it was this long ago that the server replied. `None` before the first reply.
+    /// A lower bound of the server's time: its last reply, and the time since by this host's monotonic clock. `None` before the
+    /// first reply.
     pub(crate) fn now(&self) -> Option<Millis> {
         let (time, then) = (*self.0.lock())?;
         Some(time.plus(then.elapsed().as_millis() as i64))
@@ -285,7 +302,8 @@ impl IdWorker {
         Self { partition, least, lease: None, last_second: i64::MIN, dates }
     }
 
-    /// Issues `count` increasing IDs by the clock of this host.
+    /// Issues `count` increasing IDs, dated by the clock of this host: for benchmarks and tests. The engine uses
+    /// [`Self::issue_at`].
     ///
     /// # Errors
     /// As [`Self::issue_at`].

@@ -1,4 +1,4 @@
-//! Locates an order by its ID.
+//! Orders and what is sold: IDs, vouchers and sales, payment, traces. This file locates an order by its ID.
 
 pub mod ids;
 pub mod payment;

@@ -110,8 +110,8 @@ impl Vouchers<'_> {
         self.servers.keys.partition_of(ShardId::only(voucher))
     }
 
-    /// Closes the generation of order IDs after a purchase of this voucher, or a refused one, if no node is alive: a process that
-    /// buys and ends dates no later ID ahead of the clock.
+    /// Closes the generation of order IDs after a purchase of this voucher, successful or not, if no node is alive: otherwise later
+    /// IDs would be dated ahead of the clock.
     ///
     /// # Errors
     /// Redis or the database is unreachable: later IDs may be up to a minute ahead.

@@ -20,7 +20,7 @@ use crate::telemetry::data_loss::Closed;
 /// How long a sale counts as sold out after Redis was asked; as with other refusals.
 const TTL: Duration = Duration::from_millis(100);
 
-/// A sale that is spread over shards, as the tasks of a node share it.
+/// Whether the sale is sold out, and which shards wait for pieces.
 #[derive(Debug)]
 pub(crate) struct ShardedSale {
     pub(crate) spread: Spread,
@@ -96,7 +96,7 @@ impl ShardedSale {
         *self.closed.lock() = closed;
     }
 
-    /// Counts as sold out for a while since Redis was asked.
+    /// Marks the sale as sold out for a while; `asked` is when Redis was asked.
     pub(crate) fn note_sold_out(&self, asked: Instant) {
         self.sold_out_until.store(self.micros(asked + TTL), Ordering::SeqCst);
     }

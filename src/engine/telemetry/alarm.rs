@@ -162,7 +162,7 @@ pub enum AlarmKind {
     },
     /// The settings of live nodes want different time zones for the jobs of the deployment.
     TimeZonesDiffer {
-        /// Each node that names one, with it.
+        /// Name and time zone of each node whose settings name one.
         zones: Vec<(String, String)>,
     },
     /// Redis had lost data, which a node has restored.

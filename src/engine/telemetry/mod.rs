@@ -1,6 +1,7 @@
-//! Telemetry of a running engine: counters, latencies, and the [`Snapshot`] for the screens.
+//! Telemetry of a running engine: counters, latencies, alarms, and the [`Snapshot`] for the screens.
 //!
-//! It only reads Redis and SQL, and knows neither the engine's internals, a terminal nor a command line.
+//! It reads Redis and SQL; only [`event_log`] and [`data_loss`] hand lines of the audit log to the outbox. Nothing here knows a
+//! terminal or a command line.
 
 mod alarm;
 pub mod alarms;

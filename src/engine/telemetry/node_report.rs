@@ -23,6 +23,7 @@ pub(crate) struct NodeReport {
 }
 
 impl NodeReport {
+    /// Builds the report; `refused` is limited to [`PUBLISHED`] sales.
     pub(crate) fn new(
         refused: BTreeMap<VoucherId, Message>,
         clock_ahead_ms: i64,
@@ -33,7 +34,7 @@ impl NodeReport {
         Self { refused, clock_ahead_ms, zone }
     }
 
-    /// As published.
+    /// The JSON that a heartbeat publishes.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

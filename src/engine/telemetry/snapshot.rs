@@ -528,7 +528,7 @@ pub struct NodeLine {
     pub alive: bool,
     /// Time of its last heartbeat, by the clock of Redis.
     pub seen: Millis,
-    /// How far that clock is ahead of its own, in ms; `None` if it does not live, or reports none.
+    /// How far the clock of Redis is ahead of the node's, in ms; `None` if the node is dead or has not reported it.
     pub clock_ahead_ms: Option<i64>,
     /// The time zone that its settings want for the deployment, if they name one.
     pub zone: Option<String>,

@@ -45,7 +45,7 @@ impl Store {
                 quotient("create_time - $1", "$2")
             );
             // An order is written after its ID was issued, and seldom much later, so the primary key covers all of
-            // them. The clocks of nodes and Redis differ slightly, and after a restart of Redis IDs are dated ahead.
+            // them. After a restart of Redis, IDs are dated ahead; earlier versions dated them by the clock of a node.
             let first = first_id((begin - DAY_S).max(EPOCH_SECONDS));
             let last = first_id((end + 120).min(LAST_S));
             let values = params![begin * 1_000, step * 1_000, first, last, end * 1_000];

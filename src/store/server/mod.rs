@@ -179,6 +179,7 @@ where
             // Another process may have upgraded it meanwhile.
             found = examine::<D>(&mut conn, opening, &shown).await?;
             match found.filter(|_| D::MIGRATIONS_REPEAT) {
+                // The schema is ours: so is each unfinished record.
                 Some(State::Older(_)) => {
                     let all = "DELETE FROM _sqlx_migrations WHERE success = FALSE".to_owned();
                     prepare::<D>(&mut conn, &[all]).await?;
@@ -202,8 +203,8 @@ where
     Ok(Ready { page, shown, session })
 }
 
-/// Deletes the record of a migration that was not completed, so that it is repeated: a record precedes the first table. That of
-/// another program is left to it.
+/// Deletes the record of an interrupted migration, which is written before its first table, so that the migration is repeated. A
+/// record with another checksum belongs to another program and is kept.
 async fn forget_unfinished<D: Server>(conn: &mut D::Connection) -> Result<(), Fault>
 where
     for<'c> &'c mut D::Connection: Executor<'c, Database = D>,

@@ -52,7 +52,7 @@ const READ_TIMEOUT_MS: u64 = 1_500;
 const READ_TIMEOUT: Duration = Duration::from_millis(READ_TIMEOUT_MS);
 /// Older data is read again for the same snapshot.
 const STALE_US: u64 = 500_000;
-/// Clocks drift slowly, and are corrected seldom.
+/// How often the clock of the database is read: clocks drift slowly and are rarely corrected.
 const ASK_CLOCK_AGAIN: Duration = Duration::from_secs(5);
 /// A difference that changes by more than this between two reads was a step.
 const STEP_MS: u64 = 1_000;
