@@ -396,7 +396,7 @@ impl Context {
                     tracing::debug!(%error, "later order IDs may be ahead of the clock");
                 }
                 Err(_) => {
-                    tracing::debug!("no reply in time: later order IDs may be ahead of the clock")
+                    tracing::debug!("no reply in time: later order IDs may be ahead of the clock");
                 }
             }
         }

@@ -61,7 +61,7 @@ pub(super) fn guard(redis: &Redis) -> Result<()> {
 /// more.
 pub(super) async fn end_if_interrupted() {
     if ENDING.load(Ordering::Acquire) {
-        pending().await
+        pending::<()>().await;
     }
 }
 

@@ -193,7 +193,7 @@ fn the_aggregate_report_adds_up_and_is_exported() {
     let table = std::fs::read_to_string(&file).unwrap();
     assert_eq!(table.lines().count(), lines.len() + 1, "{table}");
     let nowhere = ["rush", "--voucher", &id, "--users", "1", "--csv", "/nowhere/x.csv"];
-    let error = home.run(&nowhere).expect_code(1).stderr;
+    let error = home.run(&nowhere).expect_code(2).stderr;
     assert!(error.contains("cannot write /nowhere/x.csv"), "{error}");
 }
 

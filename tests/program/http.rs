@@ -323,7 +323,7 @@ fn a_file_of_tokens_is_for_its_user_alone() {
     for count in ["0", "-1", "x", "1000001"] {
         create(count, home.file("t").to_str().unwrap()).expect_code(2);
     }
-    refused(create("1", "/nonexistent/t"), 1, "/nonexistent/t");
+    refused(create("1", "/nonexistent/t"), 2, "/nonexistent/t");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -468,8 +468,7 @@ mod tests {
             let found = alarms(&snapshot, None);
             snapshot.redis.up = false;
             assert!(!alarms(&snapshot, None).iter().any(is_skew), "Redis is away");
-            let found = found.into_iter().filter(is_skew).map(|it| it.kind).collect::<Vec<_>>();
-            found
+            found.into_iter().filter(is_skew).map(|it| it.kind).collect::<Vec<_>>()
         };
         let skew = |of, ahead_ms| AlarmKind::ClockSkew { of, ahead_ms };
         let slow = || skew(ClockOf::Node("slow".to_owned()), 5_000);
