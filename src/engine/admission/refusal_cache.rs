@@ -37,10 +37,11 @@ use super::{
     AdmissionError, admit_call,
     reply::{Decision, decision},
 };
-use crate::{Result, deployment::servers::Servers, ledger, node::context::NodeContext};
+use crate::{
+    Result, deployment::servers::Servers, ledger, node::context::NodeContext,
+    recovery::sharded_sale::TTL,
+};
 
-/// How long a refusal is given after Redis was asked.
-const TTL: Duration = Duration::from_millis(100);
 /// How often Redis is asked while a refusal is in use: three consecutive answers may be lost before it expires.
 const REVALIDATE_INTERVAL: Duration = Duration::from_millis(25);
 /// How long an answer from SQL is given.

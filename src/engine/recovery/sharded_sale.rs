@@ -17,8 +17,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::telemetry::data_loss::Closed;
 
-/// How long a sale counts as sold out after Redis was asked; as with other refusals.
-const TTL: Duration = Duration::from_millis(100);
+/// How long a refusal is given after Redis was asked.
+pub(crate) const TTL: Duration = Duration::from_millis(100);
 
 /// Whether the sale is sold out, and which shards wait for pieces.
 #[derive(Debug)]
